@@ -1,0 +1,98 @@
+/**
+ * @module The one error class for what a client did wrong or must be told. What the world did (a reply, a DNS answer) is a value; a bug is a
+ * plain throw. Only `http/error-response.ts` turns an AppError into an answer.
+ */
+
+export type ErrorType =
+  | 'validation_error'
+  | 'authentication_error'
+  | 'permission_error'
+  | 'not_found'
+  | 'conflict'
+  | 'rate_limit_exceeded'
+  | 'invalid_request'
+  | 'timeout'
+  | 'server_error'
+
+export interface ErrorDetail {
+  /** Dotted path of the field in the request body, query or path, such as `attachments.0.filename`. */
+  readonly field: string
+  readonly message: string
+}
+
+export interface ErrorOptions {
+  readonly details?: readonly ErrorDetail[]
+  /** Seconds until the same request may succeed; goes into `Retry-After`. */
+  readonly retryAfterSeconds?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly cause?: unknown
+}
+
+export class AppError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly type: ErrorType
+  readonly details: readonly ErrorDetail[]
+  readonly retryAfterSeconds: number | undefined
+  readonly headers: Readonly<Record<string, string>>
+
+  /**
+   * @param code stable snake_case name
+   * @param message one sentence for a person, saying how to mend it; never an SQL text, a path or a stack
+   */
+  constructor(status: number, code: string, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'AppError'
+    this.status = status
+    this.code = code
+    this.type = typeOf(status)
+    this.details = options.details ?? []
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.headers = options.headers ?? {}
+  }
+}
+
+function typeOf(status: number): ErrorType {
+  switch (status) {
+    case 400:
+    case 422:
+      return 'validation_error'
+    case 401:
+      return 'authentication_error'
+    case 403:
+      return 'permission_error'
+    case 404:
+      return 'not_found'
+    case 408:
+      return 'timeout'
+    case 409:
+      return 'conflict'
+    case 429:
+      return 'rate_limit_exceeded'
+    default:
+      return status < 500 ? 'invalid_request' : 'server_error'
+  }
+}
+
+/** 422 with the field at fault. */
+export const invalid = (field: string, message: string, code = 'validation_failed'): AppError =>
+  new AppError(422, code, message, { details: [{ field, message }] })
+
+export const unauthorized = (): AppError => new AppError(401, 'invalid_api_key', 'Invalid API key')
+
+export const notFound = (code: string, message: string): AppError => new AppError(404, code, message)
+
+export const conflict = (code: string, message: string): AppError => new AppError(409, code, message)
+
+export const tooMany = (code: string, message: string, retryAfterSeconds: number): AppError =>
+  new AppError(429, code, message, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterSeconds)) })
+
+export const insufficientStorage = (cause?: unknown): AppError =>
+  new AppError(
+    507,
+    'insufficient_storage',
+    'The server has no disk space left; nothing was accepted. Try again later.',
+    {
+      cause,
+    },
+  )
