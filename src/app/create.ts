@@ -1,0 +1,176 @@
+/**
+ * @module Composition: from a configuration to a running service, and back. Knows everybody; contains no rule of the product.
+ */
+import { existsSync, mkdirSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { App } from '#features/app.ts'
+import { startCaptureServer } from '#features/capture/server.ts'
+import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
+import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
+import { recipientEmailId } from '#features/emails/read.ts'
+import { createEventTime, flushCounters, getMeta, setMeta } from '#features/events/record.ts'
+import { type Clock, systemClock } from '#platform/clock.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { ContentStore } from '#platform/content/store.ts'
+import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
+import { createCheckpointer } from '#platform/db/checkpoint.ts'
+import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
+import { migrate } from '#platform/db/migrate.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { lockDirectory } from '#platform/lock.ts'
+import { createLog, type Log } from '#platform/log.ts'
+import { MemoryBudget } from '#platform/memory-budget.ts'
+import { createSignal } from '#platform/signal.ts'
+import { hours, MiB } from '#platform/units.ts'
+import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
+import { systemServers } from '#protocols/dns/servers.ts'
+import { migrations } from './migrations.ts'
+
+/** WAL size at which it is copied into the database. */
+const CHECKPOINT_BYTES = 32 * MiB
+
+/** The service without its listeners: what CLI commands on a stopped service work with. */
+export interface OpenedApp {
+  readonly app: App
+  readonly captures: CaptureStore
+  /** Closes the databases; gives the data directory back. */
+  close(): Promise<void>
+}
+
+/** What can be put in place of the real things, in tests. */
+export interface CreateOptions {
+  readonly clock?: Clock
+  readonly log?: Log
+  readonly resolver?: Resolver
+}
+
+/**
+ * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another process has it or the
+ * master key is not the one that the database was made with.
+ */
+export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
+  const clock = options.clock ?? systemClock
+  const log = options.log ?? createLog(config.logLevel)
+  makeDataDirectory(config.dataDir)
+  const lock = lockDirectory(config.dataDir)
+  if (!lock) throw new ConfigError(`Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`)
+  try {
+    const databasePath = join(config.dataDir, 'tassis.db')
+    const isNew = !existsSync(databasePath)
+    const keys = openKeyRing(config, isNew)
+    const db = openDatabase(databasePath)
+    migrate(db, migrations)
+    checkMasterKey(db, keys)
+
+    const checkpointer = createCheckpointer(log)
+    const committerOptions: CommitterOptions = {
+      checkpointBytes: CHECKPOINT_BYTES,
+      checkpoint: (path, mode) => checkpointer.run(path, mode),
+      onBroken: (error) => {
+        log.fatal({ err: error }, 'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost')
+        process.exit(1)
+      },
+    }
+    const eventTime = createEventTime(clock, db)
+    const commit = new Committer(db, databasePath, { ...committerOptions, flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()) })
+    const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
+    const captures = openCaptureStore({
+      dataDir: config.dataDir,
+      clock,
+      maxBytes: config.captureMaxBytes,
+      maxAgeMs: hours(config.captureMaxHours),
+      committerOptions,
+    })
+    const resolver =
+      options.resolver ??
+      createResolver({ servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(), clock, randomId: () => randomBelow(65_536) })
+    const app: App = {
+      config,
+      clock,
+      log,
+      keys,
+      db,
+      commit,
+      content,
+      memory: new MemoryBudget(config.memoryBudget),
+      resolver,
+      eventTime,
+      mailDue: createSignal(),
+    }
+    return {
+      app,
+      captures,
+      async close() {
+        resolver.close()
+        await Promise.all([commit.close(), content.close(), captures.close()])
+        checkpointer.close()
+        lock.release()
+      },
+    }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+/** Delivery, with the capture server that sandbox mail and mode `capture` need. */
+export interface RunningDelivery {
+  readonly scheduler: DeliveryScheduler
+  stop(): Promise<void>
+}
+
+export async function startDelivery({ app, captures }: OpenedApp): Promise<RunningDelivery> {
+  const capture = await startCaptureServer({
+    store: captures,
+    verpKey: app.keys.subkey('verp'),
+    findEmailId: (recipientId) => recipientEmailId(app.db, recipientId),
+    hostname: app.config.hostname,
+    maxMessageBytes: app.config.maxBodyBytes * 2,
+    log: app.log,
+  })
+  const scheduler = new DeliveryScheduler(app, { host: capture.host, port: capture.port })
+  await scheduler.start()
+  return {
+    scheduler,
+    async stop() {
+      await scheduler.stop()
+      await capture.close()
+    },
+  }
+}
+
+function makeDataDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    statfsSync(path)
+  } catch (error) {
+    throw new ConfigError(`TASSIS_DATA_DIR is "${path}", which cannot be used (${error instanceof Error ? error.message : String(error)}).`)
+  }
+}
+
+/** The key from the setting, the named file, or the file in the data directory, which is made for a new database only. */
+function openKeyRing(config: Config, isNew: boolean): KeyRing {
+  if (config.masterKey !== '') {
+    const key = parseMasterKey(config.masterKey)
+    if (!key) throw new ConfigError('TASSIS_MASTER_KEY is set to a value that is not allowed; allowed is 32 bytes in base64 (`openssl rand -base64 32`).')
+    return new KeyRing(key)
+  }
+  const path = config.masterKeyFile === '' ? join(config.dataDir, 'master.key') : config.masterKeyFile
+  let key: Uint8Array | undefined
+  try {
+    key = readMasterKeyFile(path)
+  } catch (error) {
+    throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
+  }
+  if (!key && !isNew) throw new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`)
+  return new KeyRing(key ?? createMasterKeyFile(path))
+}
+
+function checkMasterKey(db: App['db'], keys: KeyRing): void {
+  const known = getMeta(db, 'master_key')
+  if (known === undefined) setMeta(db, 'master_key', keys.fingerprint())
+  else if (known !== keys.fingerprint()) {
+    throw new ConfigError('The master key is not the one that the database was made with; give the right one, nothing was changed.')
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * @module Accounts: making and reading them, and the monthly quota. The only writer of `accounts` and `usage`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, tooMany } from '#platform/errors.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { isPlan, type Plan, planQuota, UNLIMITED } from './plans.ts'
+
+export interface Account {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly name: string
+  readonly email: string
+  readonly plan: Plan
+  /** Recipients a month. */
+  readonly monthlyQuota: number
+  readonly trackingDefault: boolean
+  readonly pausedAt: Millis | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface Row {
+  id: number
+  uuid: Uint8Array
+  name: string
+  email: string
+  plan: string
+  monthly_quota: number | null
+  tracking_default: number
+  paused_at: number | null
+  created_at: number
+  updated_at: number
+}
+
+const sql = prepared((db) => ({
+  byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
+  byUuid: db.prepare<Row, [Uint8Array]>('SELECT * FROM accounts WHERE uuid = ?'),
+  all: db.prepare<Row, []>('SELECT * FROM accounts ORDER BY id'),
+  insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
+    'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
+  ),
+  update: db.prepare('UPDATE accounts SET name = ?, tracking_default = ?, updated_at = ? WHERE id = ?'),
+  used: db.prepare<{ recipients: number }, [number, number]>('SELECT recipients FROM usage WHERE account_id = ? AND month = ?'),
+  addUsage: db.prepare(
+    'INSERT INTO usage (account_id, month, recipients) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients',
+  ),
+}))
+
+function accountOf(config: Config, row: Row): Account {
+  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  return {
+    id: row.id,
+    uuid: new Uint8Array(row.uuid),
+    name: row.name,
+    email: row.email,
+    plan,
+    monthlyQuota: row.monthly_quota ?? planQuota(config, plan),
+    trackingDefault: row.tracking_default === 1,
+    pausedAt: row.paused_at,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** The account, or undefined. */
+export function findAccount(config: Config, db: Database, id: number): Account | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? accountOf(config, row) : undefined
+}
+
+export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes): Account | undefined {
+  const row = sql(db).byUuid.get(uuid)
+  return row ? accountOf(config, row) : undefined
+}
+
+export const listAccounts = (config: Config, db: Database): Account[] =>
+  sql(db)
+    .all.all()
+    .map((row) => accountOf(config, row))
+
+/** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
+export function insertAccount(tx: Tx, input: { name: string; email: string; plan: Plan; monthlyQuota?: number }, now: Millis): { id: number; uuid: string } {
+  const uuid = newUuid()
+  const row = sql(tx.db).insert.get(uuid, input.name, input.email, input.plan, input.monthlyQuota ?? null, now, now)
+  if (!row) throw new Error('the account was not stored')
+  return { id: row.id, uuid: formatUuid(uuid) }
+}
+
+export const updateAccount = (tx: Tx, id: number, change: { name: string; trackingDefault: boolean }, now: Millis): void =>
+  void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, now, id)
+
+/** The calendar month (UTC) of a time: year * 12 + month. */
+export function monthOf(at: Millis): number {
+  const date = new Date(at)
+  return date.getUTCFullYear() * 12 + date.getUTCMonth()
+}
+
+/** First instant of a month as `monthOf` counts them. */
+export const monthStart = (month: number): Millis => Date.UTC(Math.floor(month / 12), month % 12, 1)
+
+/** Recipients that the account has used of a month. */
+export const usedInMonth = (db: Database, accountId: number, month: number): number => sql(db).used.get(accountId, month)?.recipients ?? 0
+
+/**
+ * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. Returns the month to give them
+ * back to.
+ */
+export function takeQuota(tx: Tx, account: Account, recipients: number, now: Millis): number {
+  const month = monthOf(now)
+  if (account.monthlyQuota < UNLIMITED && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota) {
+    throw tooMany(
+      'quota_exceeded',
+      `The monthly quota of ${account.monthlyQuota} recipients is used up; it is renewed on the first of next month (UTC).`,
+      (monthStart(month + 1) - now) / 1000,
+    )
+  }
+  sql(tx.db).addUsage.run(account.id, month, recipients)
+  return month
+}
+
+/** Gives recipients of a cancelled email back to the month that they were taken from. */
+export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
+  void sql(tx.db).addUsage.run(accountId, month, -recipients)
+
+/** Throws 403 `account_paused` when sending is paused. */
+export function requireSending(account: Account): void {
+  if (account.pausedAt !== null) throw new AppError(403, 'account_paused', 'Sending is paused on this account; contact the operator of the service.')
+}
+
+/** The account behind an actor; a missing one is a bug. */
+export function accountOfActor(app: App, db: Database, accountId: number): Account {
+  const account = findAccount(app.config, db, accountId)
+  if (!account) throw new Error(`account ${accountId} does not exist`)
+  return account
+}

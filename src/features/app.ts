@@ -1,0 +1,42 @@
+/**
+ * @module What a use case gets as its first argument: the machinery of the running service. Types only; `app/create.ts` makes it.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Clock, Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { ContentStore } from '#platform/content/store.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import type { Committer } from '#platform/db/commit.ts'
+import type { Log } from '#platform/log.ts'
+import type { MemoryBudget } from '#platform/memory-budget.ts'
+import type { Signal } from '#platform/signal.ts'
+import type { Resolver } from '#protocols/dns/resolver.ts'
+
+export interface App {
+  readonly config: Config
+  readonly clock: Clock
+  readonly log: Log
+  readonly keys: KeyRing
+  /** The main database: reads anywhere, writes only through `commit`. */
+  readonly db: Database
+  readonly commit: Committer
+  /** Bodies and attachments. */
+  readonly content: ContentStore
+  readonly memory: MemoryBudget
+  readonly resolver: Resolver
+  /** Event time: the clock, but never earlier than any time it has given, restarts included. */
+  eventTime(): Millis
+  /** Says that a lane has mail due at a time; delivery listens. */
+  readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
+}
+
+/** Who acts: the key, user or command behind a change, for authorisation and the audit log. */
+export interface Actor {
+  readonly accountId: number
+  readonly accountUuid: string
+  readonly type: 'user' | 'api_key' | 'system' | 'operator'
+  /** Public id of the key or user; `cli` or `system` otherwise. */
+  readonly id: string
+  readonly scopes: ReadonlySet<string>
+  readonly ipAddress?: string | undefined
+}

@@ -1,0 +1,159 @@
+/**
+ * @module SMTP connections of a Worker, by receiving site: how many, which of them is reused, when it is closed. Hands out sessions; never sends
+ * a message itself.
+ */
+import { isIPv6 } from 'node:net'
+import type { Clock, Timer } from '#platform/clock.ts'
+import type { SmtpClient } from '#protocols/smtp/client.ts'
+import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
+import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
+
+/** A session and what the attempt's record says of it. */
+export interface Connection {
+  readonly client: SmtpClient
+  readonly session: AttemptSession
+  /** It has carried a message before: the server may have closed it meanwhile. */
+  readonly reused: boolean
+}
+
+export type Opened = { readonly kind: 'open'; readonly connection: Connection } | Extract<AttemptResult, { kind: 'unreachable' }>
+
+interface IdleConnection {
+  readonly connection: Connection
+  readonly timer: Timer
+}
+
+export interface Connections {
+  /** An idle session of the site, if there is one. */
+  reuse(site: string): Connection | undefined
+  /** Dials the hosts of a route in order, from the `from`th on. */
+  open(route: Route, from: number): Promise<Opened & { readonly nextHost: number }>
+  /** Keeps a session for the site's next message, or ends it when it is used up. */
+  release(site: string, connection: Connection): void
+  /** Ends all idle sessions. */
+  closeIdle(): void
+}
+
+export function createConnections(clock: Clock, settings: WorkerSettings): Connections {
+  const idle = new Map<string, IdleConnection[]>()
+  let nextOutboundIp = 0
+
+  const localAddressFor = (address: string): string | undefined => {
+    const usable = settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
+    return usable.length === 0 ? undefined : usable[nextOutboundIp++ % usable.length]
+  }
+
+  const dial = (route: Route, host: string, address: string, tls: Route['tls']): Promise<ConnectResult> => {
+    const localAddress = localAddressFor(address)
+    return connectSmtp({
+      host,
+      address,
+      port: route.port,
+      ehloName: settings.ehloName,
+      clock,
+      tls,
+      verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
+      ...(localAddress !== undefined && { localAddress }),
+      ...(route.auth && { auth: route.auth }),
+    })
+  }
+
+  /** One address; with opportunistic TLS a failed handshake is followed by a session in clear, since refusing would only lose the mail. */
+  const openAddress = async (route: Route, host: string, address: string): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> => {
+    let result = await dial(route, host, address, route.tls)
+    let handshakeError: string | undefined
+    if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls') {
+      handshakeError = result.failure.message
+      result = await dial(route, host, address, 'never')
+    }
+    if (result.kind !== 'connected') return result
+    const { client } = result
+    return { client, session: sessionOf(client, host, address, handshakeError), reused: false }
+  }
+
+  return {
+    reuse(site) {
+      const waiting = idle.get(site)
+      for (;;) {
+        const kept = waiting?.pop()
+        if (!kept) return undefined
+        kept.timer.cancel()
+        if (kept.connection.client.usable) return { ...kept.connection, reused: true }
+        kept.connection.client.destroy()
+      }
+    },
+    async open(route, from) {
+      let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
+        kind: 'unreachable',
+        phase: 'connect',
+        failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
+        tlsDemanded: false,
+      }
+      for (let index = from; index < route.hosts.length; index++) {
+        const { host, addresses } = route.hosts[index] ?? { host: '', addresses: [] }
+        for (const address of addresses) {
+          const opened = await openAddress(route, host, address)
+          if ('client' in opened) return { kind: 'open', connection: opened, nextHost: index + 1 }
+          last = unreachable(opened, host, address, route)
+        }
+      }
+      return { ...last, nextHost: route.hosts.length }
+    },
+    release(site, connection) {
+      const { client } = connection
+      if (!client.usable || client.transactions >= settings.messagesPerConnection || settings.connectionIdleMs === 0) {
+        void client.quit()
+        return
+      }
+      const waiting = idle.get(site) ?? []
+      const kept: IdleConnection = {
+        connection,
+        timer: clock.after(settings.connectionIdleMs, () => {
+          const rest = (idle.get(site) ?? []).filter((other) => other !== kept)
+          if (rest.length > 0) idle.set(site, rest)
+          else idle.delete(site)
+          void client.quit()
+        }),
+      }
+      waiting.push(kept)
+      idle.set(site, waiting)
+    },
+    closeIdle() {
+      for (const waiting of idle.values()) {
+        for (const { connection, timer } of waiting) {
+          timer.cancel()
+          void connection.client.quit()
+        }
+      }
+      idle.clear()
+    },
+  }
+}
+
+function sessionOf(client: SmtpClient, host: string, address: string, handshakeError: string | undefined): AttemptSession {
+  const tls = client.tls
+    ? `${client.tls.protocol} ${client.tls.cipher}, ${client.tls.authorized ? 'certificate verified' : `certificate not verified: ${client.tls.authorizationError ?? 'unknown'}`}`
+    : handshakeError === undefined
+      ? 'none: not offered'
+      : `none: handshake failed: ${handshakeError}`
+  return { host, address, localAddress: client.localAddress, tls }
+}
+
+function unreachable(
+  result: Exclude<ConnectResult, { kind: 'connected' }>,
+  host: string,
+  address: string,
+  route: Route,
+): Extract<AttemptResult, { kind: 'unreachable' }> {
+  const where = `${host}[${address}]:${route.port}`
+  const tlsDemanded = (route.tls === 'required' || route.tls === 'implicit') && (result.phase === 'tls' || result.phase === 'starttls')
+  return result.kind === 'refused'
+    ? {
+        kind: 'unreachable',
+        phase: result.phase,
+        failure: { kind: 'refused', message: `${where} refused the session (${result.phase}): ${result.reply.text}` },
+        reply: result.reply,
+        tlsDemanded,
+      }
+    : { kind: 'unreachable', phase: result.phase, failure: { ...result.failure, message: `${where}: ${result.failure.message}` }, tlsDemanded }
+}

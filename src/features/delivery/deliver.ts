@@ -1,0 +1,73 @@
+/**
+ * @module One attempt at one recipient, top to bottom: compose, sign, then a transaction at the first host that lets us in. Runs in a Worker.
+ * Never judges a reply and never touches the main database.
+ */
+import type { KeyObject } from 'node:crypto'
+import type { ContentReader } from '#platform/content/read.ts'
+import { signMessage } from '#protocols/dkim/sign.ts'
+import { composeMessage } from '#protocols/mime/compose.ts'
+import type { Connection, Connections } from './connections.ts'
+import type { AttemptResult, AttemptSession, DeliverJob } from './protocol.ts'
+
+export interface Attempt {
+  readonly result: AttemptResult
+  readonly session: AttemptSession | undefined
+}
+
+/** The signed message of a job: the same bytes at every attempt. */
+export async function prepareMessage(job: DeliverJob, content: ContentReader, privateKey: KeyObject): Promise<Uint8Array> {
+  const { compose, dkim } = job
+  const body = (ref: number | null) => (ref === null ? undefined : Buffer.from(content.get(ref)).toString('utf8'))
+  const html = body(compose.htmlRef)
+  const text = body(compose.textRef)
+  const message = await composeMessage({
+    from: compose.from,
+    to: compose.to,
+    cc: compose.cc,
+    subject: compose.subject,
+    date: new Date(compose.dateMs),
+    messageId: compose.messageId,
+    headers: compose.headers,
+    attachments: compose.attachments.map((a) => ({ filename: a.filename, contentType: a.contentType, content: content.get(a.ref) })),
+    boundarySeed: compose.boundarySeed,
+    textFromHtml: true,
+    ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
+    ...(html !== undefined && { html }),
+    ...(text !== undefined && { text }),
+  })
+  return signMessage(message, { domain: dkim.domain, selector: dkim.selector, privateKey })
+}
+
+/**
+ * Sends a prepared message: over an idle session of the site, else over a new one at the first host of the route that opens one. When a
+ * session ends before any octet of the message has left, the next host is tried.
+ * @param beforeBody resolves when the start of DATA is durable; rejects when nothing may leave
+ */
+export async function transmit(job: DeliverJob, message: Uint8Array, connections: Connections, beforeBody: () => Promise<void>): Promise<Attempt> {
+  const { route } = job
+  let nextHost = 0
+  let connection = connections.reuse(route.site)
+  for (;;) {
+    if (!connection) {
+      const opened = await connections.open(route, nextHost)
+      nextHost = opened.nextHost
+      if (opened.kind !== 'open') return { result: opened, session: undefined }
+      connection = opened.connection
+    }
+    const result = await sendOver(connection, job, message, beforeBody)
+    connections.release(route.site, connection)
+    const mayTryNext = result.kind === 'lost' && (connection.reused || nextHost < route.hosts.length)
+    if (!mayTryNext) return { result, session: connection.session }
+    connection = connections.reuse(route.site)
+  }
+}
+
+const sendOver = ({ client }: Connection, job: DeliverJob, message: Uint8Array, beforeBody: () => Promise<void>) =>
+  client.send({
+    mailFrom: job.mailFrom,
+    rcptTo: job.rcptTo,
+    message,
+    smtpUtf8: job.smtpUtf8,
+    eightBit: false,
+    beforeBody,
+  })

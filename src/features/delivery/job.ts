@@ -1,0 +1,107 @@
+/**
+ * @module From rows to a delivery job: everything that composing, signing and the envelope need, from what was stored at acceptance.
+ */
+import type { App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { encodeVerp } from '#protocols/address/verp.ts'
+import { type SigningDomain, signingDomain } from '../domains/sending.ts'
+import { messageIdOf } from '../emails/accept.ts'
+import type { DraftExtra } from '../emails/draft.ts'
+import type { DeliverJob, Route } from './protocol.ts'
+
+interface EmailRow {
+  uuid: Uint8Array
+  domainId: number
+  from: string
+  subject: string
+  htmlRef: number | null
+  textRef: number | null
+  attachments: string | null
+  extra: string | null
+  createdAt: number
+  sizeBytes: number
+}
+
+const sql = prepared((db) => ({
+  email: db.prepare<EmailRow, [number]>(
+    `SELECT uuid, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+     created_at AS createdAt, size_bytes AS sizeBytes FROM emails WHERE id = ?`,
+  ),
+  /** Bcc recipients are not even read. */
+  headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
+    'SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) ORDER BY id',
+  ),
+  address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
+}))
+
+export interface PreparedJob {
+  readonly job: DeliverJob
+  /** Bodies and attachments, for the memory budget. */
+  readonly sizeBytes: number
+}
+
+/** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
+export function createJobBuilder(app: App): (recipientId: number, emailId: number, route: Route) => PreparedJob {
+  const domains = new Map<number, SigningDomain>()
+  const verpKey = app.keys.subkey('verp')
+
+  const domainOf = (id: number): SigningDomain => {
+    let domain = domains.get(id)
+    if (!domain) {
+      domain = signingDomain(app.db, app.keys, id)
+      if (!domain) throw new Error('the DKIM key of the sending domain is missing')
+      if (domains.size >= MOST_CACHED_DOMAINS) domains.clear()
+      domains.set(id, domain)
+    }
+    return domain
+  }
+
+  return (recipientId, emailId, route) => {
+    const email = sql(app.db).email.get(emailId)
+    const rcptTo = sql(app.db).address.get(recipientId)?.address
+    if (!email || rcptTo === undefined) throw new Error('the email is missing')
+    const domain = domainOf(email.domainId)
+    const headerRecipients = sql(app.db).headerRecipients.all(emailId)
+    const of = (kind: number) => headerRecipients.filter((r) => r.kind === kind).map((r) => r.mailbox)
+    const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
+    const attachments = JSON.parse(email.attachments ?? '[]') as { filename: string; content_type: string; ref: number }[]
+    return {
+      sizeBytes: email.sizeBytes,
+      job: {
+        recipientId,
+        route,
+        mailFrom: `${encodeVerp(recipientId, verpKey)}@${domain.returnPathDomain}`,
+        rcptTo,
+        // RFC 6531: needed for the envelope and for header addresses alike.
+        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? ''].some(hasUtf8Address),
+        compose: {
+          from: email.from,
+          to: of(0),
+          cc: of(1),
+          subject: email.subject,
+          dateMs: email.createdAt,
+          messageId: messageIdOf(email.uuid, email.from),
+          headers: Object.entries(extra.headers ?? {}),
+          htmlRef: email.htmlRef,
+          textRef: email.textRef,
+          attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
+          boundarySeed: formatUuid(email.uuid),
+          ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+        },
+        dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector, privateKeyPem: domain.privateKeyPem },
+      },
+    }
+  }
+}
+
+const MOST_CACHED_DOMAINS = 1000
+
+/** A mailbox whose address, not only its display name, has characters beyond ASCII. */
+function hasUtf8Address(mailboxes: string): boolean {
+  if (!NON_ASCII.test(mailboxes)) return false
+  return (mailboxes.match(ADDRESS) ?? []).some((address) => NON_ASCII.test(address))
+}
+
+const NON_ASCII = /[^\p{ASCII}]/u
+const ADDRESS = /[^\s<>,"]+@[^\s<>,"]+/g

@@ -1,0 +1,162 @@
+/**
+ * @module Judges how an attempt ended and writes it: one transaction with status, event, counters and the next try or the dead letter.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { randomFraction } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { addDeadLetter } from '../dead-letters/add.ts'
+import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/status.ts'
+import { type BounceCategory, classifyReply } from './classify.ts'
+import type { AttemptResult, AttemptSession } from './protocol.ts'
+import { isExpired, retryDelayMs } from './retry.ts'
+
+/** What is known of an attempt in hand. */
+export interface AttemptInHand {
+  readonly recipientId: number
+  readonly emailId: number
+  /** 1 is the first. */
+  readonly attempt: number
+  /** When the start of DATA was stored, if it was. */
+  startedAt: Millis | undefined
+}
+
+/** What is to be done with the recipient. */
+export type Verdict =
+  | { readonly kind: 'sent'; readonly reply: string }
+  | { readonly kind: 'bounced'; readonly category: BounceCategory; readonly reply: string }
+  /** `bounceReply`: what the remote said, if it said anything. */
+  | { readonly kind: 'deferred'; readonly category: BounceCategory; readonly reason: string; readonly reply: string | undefined }
+  | { readonly kind: 'uncertain'; readonly reason: string }
+  | { readonly kind: 'failed'; readonly reason: string }
+  /** It never began: back into the queue without an attempt. */
+  | { readonly kind: 'released' }
+
+/** Longest reply text that is kept; the rest says nothing new. */
+const MOST_REPLY_CHARACTERS = 2000
+
+const sql = prepared((db) => ({
+  firstDueAt: db.prepare<{ at: number }, [number]>('SELECT coalesce(scheduled_at, created_at) AS at FROM emails WHERE id = ?'),
+}))
+
+/** Turns what happened into what follows. Pure. */
+export function judge(result: AttemptResult): Verdict {
+  switch (result.kind) {
+    case 'accepted':
+      return { kind: 'sent', reply: result.reply.text }
+    case 'refused': {
+      const category = classifyReply(result.reply, result.phase)
+      if (result.reply.code >= 500) return { kind: 'bounced', category, reply: result.reply.text }
+      return { kind: 'deferred', category, reason: result.reply.text, reply: result.reply.text }
+    }
+    case 'unreachable':
+      return {
+        kind: 'deferred',
+        category: result.tlsDemanded ? 'tls_failure' : result.reply ? classifyReply(result.reply, 'session') : 'connection_failure',
+        reason: result.failure.message,
+        reply: result.reply?.text,
+      }
+    case 'lost':
+      return { kind: 'deferred', category: 'connection_failure', reason: `The connection was lost: ${result.failure.message}`, reply: undefined }
+    case 'uncertain':
+      return {
+        kind: 'uncertain',
+        reason: `The connection was lost after the message had begun, so the receiver may have it: ${result.failure.message}`,
+      }
+    case 'broken':
+      return { kind: 'failed', reason: result.message }
+    case 'aborted':
+    case 'dropped':
+      return { kind: 'released' }
+  }
+}
+
+/** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
+export function writeOutcome(
+  app: App,
+  tx: Tx,
+  hand: AttemptInHand,
+  verdict: Verdict,
+  session: AttemptSession | undefined,
+  /** Earliest time of a released recipient. */
+  releaseAt: Millis = app.clock.now(),
+): Millis | undefined {
+  const now = app.eventTime()
+  const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
+  const remoteMta = session ? `${session.host} [${session.address}]` : null
+  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts => ({
+    smtpResponse: reply?.slice(0, MOST_REPLY_CHARACTERS),
+    sendingIp: session?.localAddress,
+    data: {
+      smtp_response: reply?.slice(0, MOST_REPLY_CHARACTERS) ?? null,
+      ip_address: session?.localAddress ?? null,
+      remote_mta: remoteMta,
+      tls: session?.tls ?? null,
+      ...more,
+    },
+  })
+  switch (verdict.kind) {
+    case 'sent':
+      finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: hand.startedAt, ...facts(verdict.reply) })
+      return undefined
+    case 'bounced':
+      finishRecipient(tx, at, {
+        status: 'bounced',
+        bounceType: 'hard',
+        bounceCategory: verdict.category,
+        lastError: verdict.reply,
+        ...facts(verdict.reply, { diagnostic_code: `smtp; ${verdict.reply}`, bounce_type: 'hard', bounce_category: verdict.category }),
+      })
+      return undefined
+    case 'deferred': {
+      const firstDueAt = sql(tx.db).firstDueAt.get(hand.emailId)?.at ?? now
+      if (isExpired(firstDueAt, app.clock.now(), app.config.retryExpiryHours)) {
+        expire(tx, at, verdict, facts(verdict.reply))
+        return undefined
+      }
+      const nextAt = app.clock.now() + retryDelayMs(hand.attempt, randomFraction())
+      deferRecipient(tx, { ...at, nextAt, reason: verdict.reason }, { ...facts(verdict.reply, { bounce_category: verdict.category }), lastError: verdict.reason })
+      return nextAt
+    }
+    case 'uncertain':
+      finishRecipient(tx, at, {
+        status: 'uncertain',
+        deliveryStartedAt: hand.startedAt,
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
+      addDeadLetter(tx, { ...at, reason: 'uncertain', lastError: verdict.reason, at: now })
+      return undefined
+    case 'failed':
+      finishRecipient(tx, at, { status: 'failed', lastError: verdict.reason, ...facts(undefined, { reason: verdict.reason }) })
+      addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
+      return undefined
+    case 'released':
+      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
+      return releaseAt
+  }
+}
+
+/** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */
+function expire(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  verdict: Extract<Verdict, { kind: 'deferred' }>,
+  facts: AttemptFacts,
+): void {
+  const lastError = `Not delivered in time; the last attempt ended with: ${verdict.reason}`
+  finishRecipient(tx, at, {
+    ...facts,
+    status: 'bounced',
+    bounceType: 'soft',
+    bounceCategory: 'expired',
+    lastError,
+    data: { ...facts.data, bounce_type: 'soft', bounce_category: 'expired', reason: lastError },
+  })
+  addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
+}
+
+/** How long a site is left alone after nobody there let us in. Below the minute from which a hold is told as an event. */
+export const SITE_REST_MS = seconds(30)

@@ -1,0 +1,94 @@
+/**
+ * @module What the scheduler (main thread) and the delivery Workers say to each other: `start`, `go`, `drop` one way, `begin`, `outcome` the
+ * other. Plain data only.
+ */
+import type { TransactionResult } from '#protocols/smtp/client.ts'
+import type { SmtpFailure } from '#protocols/smtp/failures.ts'
+import type { SmtpReply } from '#protocols/smtp/replies.ts'
+
+export interface WorkerSettings {
+  readonly contentFolder: string
+  readonly ehloName: string
+  readonly outboundIps: readonly string[]
+  readonly connectionsPerSite: number
+  readonly messagesPerConnection: number
+  readonly connectionIdleMs: number
+}
+
+/** One place to try, in order. */
+export interface RouteHost {
+  readonly host: string
+  readonly addresses: readonly string[]
+}
+
+export interface Route {
+  /** The receiving site: mail with the same site shares connections and limits. */
+  readonly site: string
+  readonly hosts: readonly RouteHost[]
+  readonly port: number
+  /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
+  readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
+  readonly auth?: { readonly user: string; readonly password: string }
+}
+
+export interface ComposeJob {
+  readonly from: string
+  readonly to: readonly string[]
+  readonly cc: readonly string[]
+  readonly replyTo?: string
+  readonly subject: string
+  readonly dateMs: number
+  readonly messageId: string
+  readonly headers: readonly (readonly [string, string])[]
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
+  readonly boundarySeed: string
+}
+
+export interface DeliverJob {
+  readonly recipientId: number
+  readonly route: Route
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly smtpUtf8: boolean
+  readonly compose: ComposeJob
+  readonly dkim: { readonly domainId: number; readonly domain: string; readonly selector: string; readonly privateKeyPem: string }
+}
+
+export type ToWorker =
+  | { readonly type: 'settings'; readonly settings: WorkerSettings }
+  | { readonly type: 'start'; readonly job: DeliverJob }
+  /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
+  | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
+  /** Gives up everything that has not begun; begun transactions go on. */
+  | { readonly type: 'drain' }
+
+/** How one attempt at a recipient ended, before anybody judged it. */
+export type AttemptResult =
+  | TransactionResult
+  /** No host let us into a session. */
+  | {
+      readonly kind: 'unreachable'
+      readonly phase: string
+      readonly failure: SmtpFailure
+      readonly reply?: SmtpReply
+      /** The session could not be made because TLS was demanded. */
+      readonly tlsDemanded: boolean
+    }
+  /** Our own fault: composing or signing threw. */
+  | { readonly kind: 'broken'; readonly message: string }
+  /** Never began: the Worker drained. */
+  | { readonly kind: 'dropped' }
+
+export interface AttemptSession {
+  readonly host: string
+  readonly address: string
+  readonly localAddress: string | undefined
+  /** What protected it, or why nothing did. */
+  readonly tls: string
+}
+
+export type FromWorker =
+  | { readonly type: 'begin'; readonly recipientId: number }
+  | { readonly type: 'outcome'; readonly recipientId: number; readonly result: AttemptResult; readonly session: AttemptSession | undefined }

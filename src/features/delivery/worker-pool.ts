@@ -1,0 +1,69 @@
+/**
+ * @module The delivery Workers as the scheduler sees them: a site is pinned to one, a dead one is reported and replaced.
+ */
+import { seconds } from '#platform/units.ts'
+import type { Clock } from '#platform/clock.ts'
+import type { Log } from '#platform/log.ts'
+import { startWorker } from '#platform/workers.ts'
+import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+
+export interface WorkerPool {
+  /** Index of the Worker that owns a site. */
+  workerOf(site: string): number
+  post(worker: number, message: ToWorker): void
+  postAll(message: ToWorker): void
+  terminate(): void
+}
+
+export interface WorkerPoolOptions {
+  readonly count: number
+  readonly settings: WorkerSettings
+  readonly clock: Clock
+  readonly log: Log
+  readonly onMessage: (worker: number, message: FromWorker) => void
+  /** Everything that this Worker had in hand is gone. Another one is already starting. */
+  readonly onDeath: (worker: number) => void
+}
+
+const RESTART_DELAY_MS = seconds(1)
+
+export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
+  let terminated = false
+  const workers: (Worker | undefined)[] = []
+
+  const start = (index: number) => {
+    const worker = startWorker('delivery')
+    workers[index] = worker
+    worker.onmessage = ({ data }: MessageEvent<FromWorker>) => options.onMessage(index, data)
+    let isDead = false
+    const died = (reason: string) => {
+      if (isDead || terminated) return
+      isDead = true
+      options.log.error({ worker: index, reason }, 'delivery worker died')
+      workers[index] = undefined
+      worker.terminate()
+      options.onDeath(index)
+      options.clock.after(RESTART_DELAY_MS, () => {
+        if (!terminated) start(index)
+      })
+    }
+    worker.onerror = (event) => died(event.message)
+    worker.addEventListener('close', () => died('closed'))
+    worker.postMessage({ type: 'settings', settings: options.settings } satisfies ToWorker)
+  }
+  for (let index = 0; index < options.count; index++) start(index)
+
+  return {
+    workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
+    post(index, message) {
+      workers[index]?.postMessage(message)
+    },
+    postAll(message) {
+      for (const worker of workers) worker?.postMessage(message)
+    },
+    terminate() {
+      terminated = true
+      for (const worker of workers) worker?.terminate()
+    },
+  }
+}

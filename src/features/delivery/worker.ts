@@ -1,0 +1,121 @@
+/**
+ * @module Entry of a delivery Worker: owns the sessions of the sites pinned to it. Takes jobs, says `begin` at the 354 and waits for `go`, says
+ * how each ended. Decides nothing about retries.
+ */
+import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { systemClock } from '#platform/clock.ts'
+import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { type Connections, createConnections } from './connections.ts'
+import { prepareMessage, transmit } from './deliver.ts'
+import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+
+declare const self: Worker
+
+interface Site {
+  readonly waiting: { readonly job: DeliverJob; readonly message: Uint8Array }[]
+  running: number
+}
+
+interface Running {
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+let settings: WorkerSettings | undefined
+let content: ContentReader
+let connections: Connections
+let draining = false
+const sites = new Map<string, Site>()
+/** Recipients whose `begin` was said and not answered. */
+const awaitingGo = new Map<number, Running>()
+const keys = new Map<string, KeyObject>()
+
+const post = (message: FromWorker): void => self.postMessage(message)
+
+const end = (job: DeliverJob, result: AttemptResult, session?: AttemptSession): void =>
+  post({ type: 'outcome', recipientId: job.recipientId, result, session })
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  switch (data.type) {
+    case 'settings':
+      settings = data.settings
+      content = createContentReader(settings.contentFolder)
+      connections = createConnections(systemClock, settings)
+      return
+    case 'start':
+      void start(data.job)
+      return
+    case 'go': {
+      const waiting = awaitingGo.get(data.recipientId)
+      awaitingGo.delete(data.recipientId)
+      if (data.ok) waiting?.resolve()
+      else waiting?.reject(new Error('the start of the delivery could not be stored'))
+      return
+    }
+    case 'drain':
+      drain()
+      return
+  }
+}
+
+async function start(job: DeliverJob): Promise<void> {
+  if (draining) return end(job, { kind: 'dropped' })
+  try {
+    const message = await prepareMessage(job, content, keyOf(job.dkim.privateKeyPem))
+    if (draining) return end(job, { kind: 'dropped' })
+    const site = sites.get(job.route.site) ?? { waiting: [], running: 0 }
+    sites.set(job.route.site, site)
+    site.waiting.push({ job, message })
+    serve(job.route.site, site)
+  } catch (error) {
+    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+/** Parsing a PEM costs more than a signature. */
+function keyOf(pem: string): KeyObject {
+  let key = keys.get(pem)
+  if (!key) {
+    key = createPrivateKey(pem)
+    keys.set(pem, key)
+  }
+  return key
+}
+
+function serve(name: string, site: Site): void {
+  while (settings && site.waiting.length > 0 && site.running < settings.connectionsPerSite) {
+    const next = site.waiting.shift()
+    if (!next) return
+    site.running++
+    void run(name, site, next.job, next.message)
+  }
+}
+
+async function run(name: string, site: Site, job: DeliverJob, message: Uint8Array): Promise<void> {
+  try {
+    const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
+    end(job, result, session)
+    // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
+    if (result.kind === 'unreachable') for (const { job: behind } of site.waiting.splice(0)) end(behind, { kind: 'dropped' })
+  } catch (error) {
+    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+  } finally {
+    site.running--
+    if (site.running === 0 && site.waiting.length === 0) sites.delete(name)
+    else serve(name, site)
+  }
+}
+
+function begin(recipientId: number): Promise<void> {
+  if (draining) return Promise.reject(new Error('the service is stopping'))
+  return new Promise((resolve, reject) => {
+    awaitingGo.set(recipientId, { resolve, reject })
+    post({ type: 'begin', recipientId })
+  })
+}
+
+function drain(): void {
+  draining = true
+  for (const site of sites.values()) for (const { job } of site.waiting.splice(0)) end(job, { kind: 'dropped' })
+  connections.closeIdle()
+}

@@ -1,0 +1,119 @@
+/** @module Checks the DKIM key record: it verifies when its key is ours (RFC 6376 §3.6.1). */
+import type { Resolver } from '#protocols/dns/resolver.ts'
+import {
+  absenceHint,
+  type Check,
+  isCheck,
+  missing,
+  publishTxt,
+  quoted,
+  recordsOrCheck,
+  verified,
+  withoutQuoting,
+  wrong,
+} from './check-result.ts'
+import { type DomainDns, dkimHost, dkimValue } from './dns-records.ts'
+
+export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Check> {
+  const host = dkimHost(dns)
+  const texts = recordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
+  if (isCheck(texts)) return texts
+  const advice = publishTxt(host, dkimValue(dns))
+  if (texts.length === 0) {
+    return missing(`There is no DKIM key at ${host}.`, await hintOfAbsence(resolver, dns), advice)
+  }
+  const keys = texts.filter((text) => tagsOf(withoutQuoting(text)).has('p'))
+  const [key] = keys
+  if (key === undefined) {
+    return wrong(`The TXT record at ${host} is ${quoted(texts[0] ?? '')}, which holds no DKIM key (no p=).`, advice)
+  }
+  if (keys.length > 1) {
+    return wrong(
+      `There are ${keys.length} DKIM keys at ${host}, and receivers take any of them.`,
+      `Remove the others and keep the one with the value ${dkimValue(dns)}`,
+    )
+  }
+  const rest = texts.filter((text) => text !== key)
+  const fault = faultOf(key, rest, dns.dkimPublicKey)
+  if (fault !== undefined) return wrong(`The DKIM key at ${host} ${fault}.`, advice)
+  const testing = tagsOf(key).get('t')?.split(':').includes('y')
+  return verified(
+    `The DKIM key at ${host} is ours.${testing ? ' Its t=y says that it is only a test; remove that, since some receivers then ignore signatures.' : ''}`,
+  )
+}
+
+/** What is wrong with the key record, as the end of a sentence; undefined when nothing is. */
+function faultOf(record: string, rest: readonly string[], ours: string): string | undefined {
+  const bare = withoutQuoting(record)
+  const tags = tagsOf(bare)
+  const key = keyOf(bare)
+  if (key !== ours) {
+    if (key === '') return 'is revoked (its p= is empty)'
+    const parts = rest.map((text) => withoutQuoting(text).replace(/\s/g, ''))
+    if (parts.length > 0 && joinsTo(key, parts, ours)) {
+      return `is split over ${parts.length + 1} TXT records; it must be one record (of several strings, which the DNS provider makes of one long value)`
+    }
+    if (ours.startsWith(key)) {
+      return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may need a value over 255 characters as several strings of one record`
+    }
+    return `is another one: p= begins with ${quoted(key.slice(0, 24))} and ends with ${quoted(key.slice(-12))}, ours begins with ${quoted(ours.slice(0, 24))} and ends with ${quoted(ours.slice(-12))}`
+  }
+  if (bare !== record.trim()) return 'has quotes or backslashes inside its value; enter the value without them'
+  // RFC 6376 §3.6.1: v= may be left out, but must come first and be DKIM1.
+  if (tags.has('v') && ([...tags.keys()][0] !== 'v' || tags.get('v') !== 'DKIM1')) {
+    return `is not valid: v=${tags.get('v')} is found where v=DKIM1 must stand, at the beginning`
+  }
+  const type = tags.get('k')
+  if (type !== undefined && type !== 'rsa') return `says k=${type}, but our key is k=rsa`
+  const hashes = list(tags.get('h'))
+  if (hashes.length > 0 && !hashes.includes('sha256')) return `allows h=${tags.get('h')} only, but we sign with sha256`
+  const services = list(tags.get('s'))
+  if (services.length > 0 && !services.includes('*') && !services.includes('email')) {
+    return `says s=${tags.get('s')}, which does not allow its use for email`
+  }
+  return undefined
+}
+
+const list = (value: string | undefined): string[] => (value === undefined ? [] : value.split(':').map((v) => v.trim()))
+
+/** Whether `head` and the other parts, in some order, make `whole`. */
+function joinsTo(head: string, parts: readonly string[], whole: string): boolean {
+  if (parts.length === 0) return head === whole
+  return parts.some(
+    (part, i) =>
+      part !== '' &&
+      whole.startsWith(head + part) &&
+      joinsTo(
+        head + part,
+        parts.filter((_, j) => j !== i),
+        whole,
+      ),
+  )
+}
+
+/** The tags of a tag list (RFC 6376 §3.2) in their order; the first of a name counts. */
+export function tagsOf(text: string): Map<string, string> {
+  const tags = new Map<string, string>()
+  for (const part of text.split(';')) {
+    const at = part.indexOf('=')
+    const name = part.slice(0, Math.max(at, 0)).trim()
+    if (name !== '' && !tags.has(name)) tags.set(name, part.slice(at + 1).trim())
+  }
+  return tags
+}
+
+/** RFC 6376 §3.6.1: white space inside the base64 of p= has no meaning. */
+const keyOf = (text: string): string => (tagsOf(text).get('p') ?? '').replace(/\s/g, '')
+
+async function hintOfAbsence(resolver: Resolver, dns: DomainDns): Promise<string> {
+  const isOurs = async (name: string) => {
+    const found = await resolver.txt(name)
+    return found.kind === 'ok' && found.records.some((text) => keyOf(withoutQuoting(text)) === dns.dkimPublicKey)
+  }
+  const { selector, domain } = dns
+  for (const name of [`${selector}.${domain}`, `_domainkey.${domain}`, domain]) {
+    if (await isOurs(name))
+      return `It was found at ${name} instead: the name must be ${selector}._domainkey below ${domain}.`
+  }
+  return absenceHint(resolver, domain, dkimHost(dns), isOurs)
+}

@@ -1,0 +1,85 @@
+/** @module Checks the two MX records: that of the envelope sender's domain, to which bounces go, and that of the domain itself, for inbound mail. */
+import { isIP } from 'node:net'
+import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
+import { absenceHint, type Check, isCheck, missing, recordsOrCheck, verified, wrong } from './check-result.ts'
+import { type DomainDns, returnPathHost } from './dns-records.ts'
+
+export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+  checkMx(resolver, dns, returnPathHost(dns), {
+    whenMissing: 'Without it bounces do not come back to us.',
+    whenElsewhere: 'Bounces of your mail must come back to us.',
+  })
+
+export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
+  checkMx(resolver, dns, dns.domain, {
+    whenMissing: 'It is only needed to receive mail through this service.',
+    whenElsewhere:
+      'That is right as long as you receive mail there; point it to us only when all mail of the domain is to come here.',
+  })
+
+interface Purpose {
+  readonly whenMissing: string
+  readonly whenElsewhere: string
+}
+
+async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
+  const records = recordsOrCheck(await resolver.mx(host), 'MX record', host)
+  if (isCheck(records)) return records
+  const { hostname, domain } = dns
+  const advice = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
+  if (records.length === 0) {
+    const isOurs = async (name: string) => {
+      const found = await resolver.mx(name)
+      return found.kind === 'ok' && found.records.some((r) => r.exchange === hostname.toLowerCase())
+    }
+    const hint = await absenceHint(resolver, domain, host, isOurs)
+    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, advice)
+  }
+  const named = records.filter((r) => r.exchange !== '')
+  if (named.length === 0) {
+    return wrong(
+      `${host} has a null MX, which says that it takes no mail at all.`,
+      purpose.whenMissing,
+      `Remove it. ${advice}`,
+    )
+  }
+  const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(byPreference)[0]
+  if (ours === undefined) {
+    const alias = await resolver.cname(host)
+    return wrong(
+      `The MX of ${host} points to ${shown(named)} and not to ${hostname}.`,
+      faultOf(named, hostname),
+      alias.kind === 'ok' ? `${host} is an alias (CNAME) of ${alias.records[0]}: remove the CNAME first.` : '',
+      purpose.whenElsewhere,
+      advice,
+    )
+  }
+  const before = named.filter((r) => r !== ours && r.exchange !== ours.exchange && r.preference <= ours.preference)
+  if (before.length > 0) {
+    return wrong(
+      `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${shown(before)}, and the lowest number is used first.`,
+      purpose.whenElsewhere,
+      `For that, remove the others or give ${hostname} the lowest number.`,
+    )
+  }
+  return verified(`The MX of ${host} points to ${hostname}.`)
+}
+
+const byPreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference
+
+const shown = (records: readonly MxRecord[]): string =>
+  [...records]
+    .sort(byPreference)
+    .slice(0, 5)
+    .map((r) => `${r.exchange} (priority ${r.preference})`)
+    .join(', ')
+
+function faultOf(records: readonly MxRecord[], hostname: string): string {
+  const extended = records.find((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
+  if (extended !== undefined) {
+    return `The DNS provider has added the domain to the value: enter ${hostname}. with a dot at the end.`
+  }
+  return records.some((r) => isIP(r.exchange) !== 0)
+    ? 'An MX record must name a host; an IP address does not work.'
+    : ''
+}

@@ -1,0 +1,76 @@
+/**
+ * @module The DNS records that a domain's owner publishes for us: their names and values. Looks nothing up; checks.ts does.
+ */
+import { isIPv6 } from 'node:net'
+
+/** What the records of a domain follow from. */
+export interface DomainDns {
+  /** Lower-case A-labels. */
+  readonly domain: string
+  /** DKIM selector: one label. */
+  readonly selector: string
+  /** The `p=` value: base64 of the RSA key's SubjectPublicKeyInfo. */
+  readonly dkimPublicKey: string
+  /** The label of the envelope sender's subdomain, such as `send`. */
+  readonly sendingSubdomain: string
+  /** Our own host name, to which MX records point. */
+  readonly hostname: string
+  /** Our source addresses; empty when the system chooses. */
+  readonly outboundIps: readonly string[]
+}
+
+export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const
+export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
+
+/** A record in wire form. `host` is the full name without a trailing dot, `value` unquoted and, for an MX, without the priority. */
+export interface DnsRecord {
+  readonly type: 'TXT' | 'MX' | 'CNAME'
+  readonly host: string
+  readonly value: string
+  readonly priority?: number
+  readonly verified: boolean
+}
+
+export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>>
+
+const MX_PRIORITY = 10
+
+/** The records to publish, with what the last check found. */
+export function dnsRecordsFor(
+  dns: DomainDns & { readonly verified: Readonly<Record<DnsRecordKey, boolean>> },
+): DnsRecords {
+  const { verified } = dns
+  return {
+    spf: { type: 'TXT', host: returnPathHost(dns), value: spfValue(dns), verified: verified.spf },
+    dkim: { type: 'TXT', host: dkimHost(dns), value: dkimValue(dns), verified: verified.dkim },
+    dmarc: { type: 'TXT', host: dmarcHost(dns.domain), value: DMARC_VALUE, verified: verified.dmarc },
+    return_path: {
+      type: 'MX',
+      host: returnPathHost(dns),
+      value: dns.hostname,
+      priority: MX_PRIORITY,
+      verified: verified.return_path,
+    },
+    mx: { type: 'MX', host: dns.domain, value: dns.hostname, priority: MX_PRIORITY, verified: verified.mx },
+  }
+}
+
+/** The envelope sender's domain, of which SPF speaks. */
+export const returnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`
+
+export const dkimHost = ({ selector, domain }: DomainDns): string => `${selector}._domainkey.${domain}`
+
+export const dmarcHost = (domain: string): string => `_dmarc.${domain}`
+
+/** RFC 7208 §4.5. Without addresses of our own the host name stands for them, softly: the system may choose another source. */
+export function spfValue({ outboundIps, hostname }: DomainDns): string {
+  if (outboundIps.length === 0) return `v=spf1 a:${hostname} ~all`
+  const terms = outboundIps.map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`))
+  return `v=spf1 ${terms.join(' ')} -all`
+}
+
+/** RFC 6376 §3.6.1. */
+export const dkimValue = ({ dkimPublicKey }: DomainDns): string => `v=DKIM1; k=rsa; p=${dkimPublicKey}`
+
+/** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
+export const DMARC_VALUE = 'v=DMARC1; p=none;'

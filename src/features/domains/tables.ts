@@ -1,0 +1,41 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+import { accounts } from '../accounts/tables.ts'
+
+export const domains = sqliteTable(
+  'domains',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    /** A-label, lower case. */
+    domain: text('domain').notNull(),
+    dkimSelector: text('dkim_selector').notNull(),
+    /** Base64 of the public key: the `p=` value. */
+    dkimPublicKey: text('dkim_public_key').notNull(),
+    /** PEM, sealed with context `dkim:{uuid}`. */
+    dkimPrivateKey: bytes('dkim_private_key').notNull(),
+    /** Label of the envelope sender's domain below `domain`. */
+    sendingSubdomain: text('sending_subdomain').notNull(),
+    spfVerified: flag('spf_verified').notNull().default(false),
+    dkimVerified: flag('dkim_verified').notNull().default(false),
+    dmarcVerified: flag('dmarc_verified').notNull().default(false),
+    returnPathVerified: flag('return_path_verified').notNull().default(false),
+    mxVerified: flag('mx_verified').notNull().default(false),
+    inboundEnabled: flag('inbound_enabled').notNull().default(false),
+    mxVerifiedAt: time('mx_verified_at'),
+    verifiedAt: time('verified_at'),
+    checkedAt: time('checked_at'),
+    /** Set when deleted; the row stays for its key until the domain's open mail is final. */
+    deletedAt: time('deleted_at'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
+    index('domains_name').on(t.domain),
+  ],
+)

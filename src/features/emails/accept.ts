@@ -1,0 +1,209 @@
+/**
+ * @module Accepts emails: REST, batch and later SMTP submission all come through here. Content first, durably; then, in one transaction, email,
+ * recipients, event, counters and quota. The answer leaves only when that is on disk.
+ */
+import type { Actor, App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { equalBytes } from '#platform/crypto.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { accountOfActor, requireSending, takeQuota } from '../accounts/accounts.ts'
+import { findSendingDomain } from '../domains/sending.ts'
+import { record } from '../events/record.ts'
+import { findStream } from '../streams/streams.ts'
+import type { Draft } from './draft.ts'
+import type { SendResponse } from './model.ts'
+import { countStatus, RECIPIENT_KINDS, type Status, statusCode, statusName } from './status.ts'
+
+/** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
+export const SANDBOX_LANE = 'sandbox'
+
+const sql = prepared((db) => ({
+  insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, status, sandbox, transactional, tracking_override, from_address, subject,
+     html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  insertRecipient: db.prepare('INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)'),
+  findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
+    'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
+  ),
+  insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
+  email: db.prepare<
+    { uuid: Uint8Array; from: string; status: number; sandbox: number; scheduledAt: number | null; createdAt: number },
+    [number]
+  >('SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?'),
+  toAddresses: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id'),
+}))
+
+export interface Accepted {
+  readonly response: SendResponse
+  /** The key was seen before: `response` is that of the first email. */
+  readonly replayed: boolean
+  /** Replayed, and the request differed from the first. */
+  readonly mismatch: boolean
+}
+
+/** Where a draft's parts lie once they are durable. */
+export interface StoredContent {
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly attachments: readonly { filename: string; content_type: string; size: number; ref: number }[]
+  readonly sizeBytes: number
+}
+
+/** Accepts one email; resolves when it is on disk. */
+export async function acceptEmail(app: App, actor: Actor, draft: Draft): Promise<Accepted> {
+  const replay = findReplay(app, actor, draft)
+  if (replay) return replay
+  requireSendable(app, actor, draft)
+  const content = await storeContent(app, draft)
+  const accepted = await app.commit.write((tx) => {
+    const earlier = findReplay(app, actor, draft)
+    if (earlier) return earlier
+    const context = requireSendable(app, actor, draft)
+    const quotaMonth = context.sandbox ? null : takeQuota(tx, context.account, draft.recipients.length, app.clock.now())
+    return { response: insertEmail(app, tx, actor, draft, content, { ...context, quotaMonth, operationId: null }), replayed: false, mismatch: false }
+  })
+  return accepted
+}
+
+/** The first email of the draft's idempotency key, if it was seen. */
+export function findReplay(app: Pick<App, 'db'>, actor: Actor, draft: Draft): Accepted | undefined {
+  if (!draft.idempotency) return undefined
+  const found = sql(app.db).findKey.get(actor.accountId, draft.idempotency.keyHash)
+  if (!found) return undefined
+  return { response: responseOf(app, found.emailId), replayed: true, mismatch: !equalBytes(found.bodyHash, draft.idempotency.bodyHash) }
+}
+
+/** What the database decides about a draft; throws the refusal: paused account, unknown domain or stream. */
+export function requireSendable(app: App, actor: Actor, draft: Draft) {
+  const account = accountOfActor(app, app.db, actor.accountId)
+  requireSending(account)
+  const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
+  if (!domain) {
+    throw invalid('from', `The domain ${draft.fromDomain} is not registered on this account; add it with POST /v1/domains.`, 'domain_not_found')
+  }
+  const sandbox = !domain.isVerified
+  if (sandbox && app.config.sendingUnverified === 'reject') {
+    throw invalid('from', `The domain ${domain.domain} is not verified; publish its DNS records and verify it first.`, 'domain_not_verified')
+  }
+  const streamId = findStream(app.db, actor.accountId, draft.stream)
+  if (streamId === undefined) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  return { account, domainId: domain.id, sandbox, streamId }
+}
+
+/** Puts bodies and attachments on disk. */
+export async function storeContent(app: App, draft: Draft): Promise<StoredContent> {
+  const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
+  const refs = await app.content.put([...bodies, ...draft.attachments.map((a) => a.content)], app.clock.now())
+  let next = 0
+  const take = () => refs[next++] ?? null
+  return {
+    htmlRef: draft.html ? take() : null,
+    textRef: draft.text ? take() : null,
+    attachments: draft.attachments.map(({ filename, contentType, content }) => ({ filename, content_type: contentType, size: content.length, ref: take() ?? 0 })),
+    sizeBytes: [...bodies, ...draft.attachments.map((a) => a.content)].reduce((sum, part) => sum + part.length, 0),
+  }
+}
+
+export interface Placement {
+  readonly domainId: number
+  readonly streamId: number
+  readonly sandbox: boolean
+  readonly quotaMonth: number | null
+  readonly operationId: number | null
+}
+
+/** Writes an email and all that goes with it; wakes its lanes once it is durable. */
+export function insertEmail(app: App, tx: Tx, actor: Actor, draft: Draft, content: StoredContent, placement: Placement): SendResponse {
+  const statements = sql(tx.db)
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const status: Status = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
+  const hasExtra = Object.keys(draft.extra).length > 0
+  const row = statements.insertEmail.get(
+    uuid,
+    actor.accountId,
+    placement.domainId,
+    placement.streamId,
+    placement.operationId,
+    statusCode(status),
+    placement.sandbox ? 1 : 0,
+    draft.transactional ? 1 : 0,
+    draft.tracking === undefined ? null : draft.tracking ? 1 : 0,
+    draft.from,
+    draft.subject,
+    content.htmlRef,
+    content.textRef,
+    content.attachments.length > 0 ? JSON.stringify(content.attachments) : null,
+    hasExtra ? JSON.stringify(draft.extra) : null,
+    draft.recipients.length,
+    content.sizeBytes,
+    placement.quotaMonth,
+    draft.scheduledAt ?? null,
+    now,
+    now,
+  )
+  if (!row) throw new Error('the email was not stored')
+  const dueAt: Millis = draft.scheduledAt ?? app.clock.now()
+  const lanes = new Set<string>()
+  for (const recipient of draft.recipients) {
+    const lane = placement.sandbox ? SANDBOX_LANE : recipient.domain
+    lanes.add(lane)
+    statements.insertRecipient.run(
+      row.id,
+      RECIPIENT_KINDS.indexOf(recipient.kind),
+      recipient.address,
+      recipient.mailbox ?? null,
+      statusCode(status),
+      lane,
+      dueAt,
+    )
+  }
+  if (draft.idempotency) statements.insertKey.run(actor.accountId, draft.idempotency.keyHash, row.id, draft.idempotency.bodyHash)
+  record(tx, { accountId: actor.accountId, type: status === 'queued' ? 'queued' : 'scheduled', at: now, emailId: row.id })
+  countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
+  tx.afterCommit(() => {
+    for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
+  })
+  return {
+    id: formatUuid(uuid),
+    message_id: messageIdOf(uuid, draft.from),
+    status,
+    to: draft.recipients
+      .filter((r) => r.kind === 'to')
+      .map((r) => r.address)
+      .join(', '),
+    sandbox: placement.sandbox,
+    created_at: new Date(now).toISOString(),
+    ...(draft.scheduledAt === undefined ? {} : { scheduled_at: new Date(draft.scheduledAt).toISOString() }),
+  }
+}
+
+/** The Message-ID of an email, with angle brackets; derived, so that it costs no column. RFC 5322 §3.6.4. */
+export function messageIdOf(uuid: Uint8Array, from: string): string {
+  const domain = from.slice(from.lastIndexOf('@') + 1).replace(/>$/, '')
+  return `<${formatUuid(uuid)}@${domain}>`
+}
+
+/** The send response of a stored email. */
+export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse {
+  const statements = sql(app.db)
+  const email = statements.email.get(emailId)
+  if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
+  return {
+    id: formatUuid(email.uuid),
+    message_id: messageIdOf(email.uuid, email.from),
+    status: statusName(email.status),
+    to: statements.toAddresses
+      .all(emailId)
+      .map((row) => row.address)
+      .join(', '),
+    sandbox: email.sandbox === 1,
+    created_at: new Date(email.createdAt).toISOString(),
+    ...(email.scheduledAt === null ? {} : { scheduled_at: new Date(email.scheduledAt).toISOString() }),
+  }
+}

@@ -1,0 +1,329 @@
+/**
+ * @module The written table of an email's states and moves. Its named functions are the only writers of `emails.status` and of the recipients'
+ * delivery state; each moves by compare-and-set, with its event and counters, inside the caller's transaction.
+ *
+ * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
+ *            scheduled → cancelled; bounced|failed|uncertain → queued (retry from the dead letters)
+ * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
+ */
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { count, type EventData, type EventType, record } from '../events/record.ts'
+
+/** Position = the stored code: only ever append. */
+export const STATUSES = [
+  'queued',
+  'scheduled',
+  'processing',
+  'sent',
+  'bounced',
+  'failed',
+  'rejected',
+  'cancelled',
+  'uncertain',
+] as const
+export type Status = (typeof STATUSES)[number]
+
+const CODES = new Map<Status, number>(STATUSES.map((status, code) => [status, code]))
+
+export const statusCode = (status: Status): number => {
+  const code = CODES.get(status)
+  if (code === undefined) throw new TypeError(`unknown status ${status}`)
+  return code
+}
+
+export const statusName = (code: number): Status => {
+  const status = STATUSES[code]
+  if (!status) throw new TypeError(`unknown status code ${code}`)
+  return status
+}
+
+export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
+export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
+
+const OPEN: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])
+export const isOpen = (status: Status): boolean => OPEN.has(status)
+
+/** Worst first: the final status of an email with several recipients. */
+const WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'rejected', 'cancelled']
+
+/**
+ * The status of an email from those of its recipients. Suppressed (rejected) recipients count only when all are.
+ */
+export function emailStatus(recipients: readonly Status[]): Status {
+  if (recipients.length === 1 && recipients[0]) return recipients[0]
+  if (recipients.some(isOpen)) {
+    if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
+    return recipients.every((s) => s === 'queued' || s === 'rejected') ? 'queued' : 'processing'
+  }
+  return WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'
+}
+
+/** What identifies the email of a move. */
+export interface EmailRow {
+  readonly id: number
+  readonly accountId: number
+  readonly status: number
+  readonly recipientCount: number
+  readonly createdAt: Millis
+}
+
+const sql = prepared((db) => ({
+  email: db.prepare<EmailRow, [number]>(
+    'SELECT id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt FROM emails WHERE id = ?',
+  ),
+  recipientStatuses: db.prepare<{ status: number }, [number]>('SELECT status FROM recipients WHERE email_id = ?'),
+  setEmailStatus: db.prepare('UPDATE emails SET status = ?, updated_at = ? WHERE id = ? AND status = ?'),
+  setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
+  setScheduled: db.prepare('UPDATE emails SET scheduled_at = ?, updated_at = ? WHERE id = ?'),
+  due: db.prepare<{ id: number; emailId: number; status: number; attempts: number }, [string, number, number]>(
+    'SELECT id, email_id AS emailId, status, attempts FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 ORDER BY next_at LIMIT ?',
+  ),
+  claim: db.prepare(
+    'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+  ),
+  begin: db.prepare(
+    'UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ? AND delivery_started_at IS NULL',
+  ),
+  requeue: db.prepare(
+    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - ?, smtp_response = ?, last_error = ?, sending_ip = ?
+     WHERE id = ? AND status = ?`,
+  ),
+  finish: db.prepare(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
+     sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ?`,
+  ),
+  cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
+  retry: db.prepare(
+    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
+     WHERE id = ? AND status = ?`,
+  ),
+  interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
+    `SELECT id, email_id AS emailId, lane, delivery_started_at AS deliveryStartedAt FROM recipients
+     WHERE next_at IS NOT NULL AND status = ?`,
+  ),
+  lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
+    'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
+  ),
+  laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
+    'SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> 2',
+  ),
+}))
+
+const emailOf = (tx: Tx, emailId: number): EmailRow => {
+  const email = sql(tx.db).email.get(emailId)
+  if (!email) throw new Error(`email ${emailId} does not exist`)
+  return email
+}
+
+/** Counts an email under a status in the hour it was accepted: the totals of lists, and the books that `tassis check` audits. */
+export const countStatus = (
+  tx: Tx,
+  email: Pick<EmailRow, 'accountId' | 'createdAt'>,
+  status: Status,
+  delta: number,
+): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
+
+/** Moves the email to what its recipients say. */
+function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
+  const next =
+    email.recipientCount === 1
+      ? changed
+      : emailStatus(
+          sql(tx.db)
+            .recipientStatuses.all(email.id)
+            .map((row) => statusName(row.status)),
+        )
+  const code = statusCode(next)
+  if (code === email.status) return
+  const moved = sql(tx.db).setEmailStatus.run(code, now, email.id, email.status)
+  if (moved.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
+  countStatus(tx, email, statusName(email.status), -1)
+  countStatus(tx, email, next, 1)
+}
+
+/** When the earliest of each lane's open recipients is due, and how many wait. Reads the whole index: at the start and for `tassis queue`. */
+export const openLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
+
+/** When the lane's next recipient is due; undefined when it has none. */
+export const laneFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
+  sql(db).laneFirst.get(lane)?.firstAt ?? undefined
+
+/**
+ * Claims up to `limit` due recipients of a lane: stores the attempt and when it would be due again if the process died now. A scheduled email
+ * becomes queued first, with its event. Returns their ids in order of time.
+ * @param retryAt due time after the given attempt (1 is the first)
+ */
+export function claimDue(
+  tx: Tx,
+  lane: string,
+  due: { now: Millis; eventTime: Millis; limit: number; retryAt: (attempt: number) => Millis },
+): { recipientId: number; emailId: number; attempt: number }[] {
+  const statements = sql(tx.db)
+  const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
+  for (const row of statements.due.all(lane, due.now, due.limit)) {
+    const attempt = row.attempts + 1
+    const from = statusName(row.status)
+    if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
+    const { changes } = statements.claim.run(
+      statusCode('processing'),
+      due.retryAt(attempt),
+      row.id,
+      statusCode('queued'),
+      statusCode('scheduled'),
+    )
+    if (changes !== 1) continue
+    const email = emailOf(tx, row.emailId)
+    if (statusName(email.status) === 'scheduled')
+      record(tx, { accountId: email.accountId, type: 'queued', at: due.eventTime, emailId: email.id })
+    settleEmail(tx, email, 'processing', due.eventTime)
+    claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
+  }
+  return claimed
+}
+
+/** Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. False when it is not claimed. */
+export function beginDelivery(tx: Tx, recipientId: number, now: Millis): boolean {
+  return sql(tx.db).begin.run(now, recipientId, statusCode('processing')).changes === 1
+}
+
+export interface AttemptFacts {
+  readonly smtpResponse?: string | undefined
+  readonly lastError?: string | undefined
+  readonly sendingIp?: string | undefined
+  readonly data?: EventData | undefined
+}
+
+/** A claimed recipient that was not accepted and will be tried again at `nextAt`: one `deferred` event. */
+export function deferRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
+  facts: AttemptFacts,
+): void {
+  const email = emailOf(tx, at.emailId)
+  const { changes } = sql(tx.db).requeue.run(
+    statusCode('queued'),
+    at.nextAt,
+    0,
+    facts.smtpResponse ?? null,
+    facts.lastError ?? null,
+    facts.sendingIp ?? null,
+    at.recipientId,
+    statusCode('processing'),
+  )
+  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not processing`)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'deferred',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data: { ...facts.data, reason: at.reason, next_retry_at: at.nextAt },
+  })
+  settleEmail(tx, email, 'queued', at.now)
+}
+
+/** Gives a claimed recipient back as if it had never been claimed: its attempt did not happen. No event. */
+export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
+  const { changes } = sql(tx.db).requeue.run(
+    statusCode('queued'),
+    nextAt,
+    1,
+    null,
+    null,
+    null,
+    recipientId,
+    statusCode('processing'),
+  )
+  if (changes === 1) settleEmail(tx, emailOf(tx, emailId), 'queued', now)
+}
+
+export interface FinalOutcome extends AttemptFacts {
+  readonly status: 'sent' | 'bounced' | 'failed' | 'rejected' | 'uncertain'
+  /** Kept for `sent` and `uncertain`; any definite non-acceptance sets it to null in the same transaction. */
+  readonly deliveryStartedAt?: Millis | undefined
+  readonly bounceType?: 'hard' | 'soft' | undefined
+  readonly bounceCategory?: string | undefined
+}
+
+const EVENTS_OF: Record<FinalOutcome['status'], readonly EventType[]> = {
+  sent: ['sent', 'delivered'],
+  bounced: ['bounced'],
+  failed: ['failed'],
+  rejected: ['rejected'],
+  uncertain: ['uncertain'],
+}
+
+/** Ends a claimed recipient: its final status, the event or events of it, the email's status. */
+export function finishRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  outcome: FinalOutcome,
+): void {
+  const email = emailOf(tx, at.emailId)
+  const isSent = outcome.status === 'sent'
+  const keepsStart = isSent || outcome.status === 'uncertain'
+  const { changes } = sql(tx.db).finish.run(
+    statusCode(outcome.status),
+    keepsStart ? (outcome.deliveryStartedAt ?? null) : null,
+    isSent ? at.now : null,
+    outcome.smtpResponse ?? null,
+    outcome.lastError ?? null,
+    outcome.sendingIp ?? null,
+    outcome.bounceType ?? null,
+    outcome.bounceCategory ?? null,
+    at.recipientId,
+    statusCode('processing'),
+  )
+  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not processing`)
+  for (const type of EVENTS_OF[outcome.status]) {
+    // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
+    const data = type === 'sent' ? undefined : outcome.data
+    record(tx, {
+      accountId: email.accountId,
+      type,
+      at: at.now,
+      emailId: email.id,
+      recipientId: at.recipientId,
+      ...(data && { data }),
+    })
+  }
+  if (isSent) sql(tx.db).setDelivered.run(at.now, email.id)
+  settleEmail(tx, email, outcome.status, at.now)
+}
+
+/** Cancels a scheduled email. False when it is not (or no longer) scheduled. */
+export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): boolean {
+  if (statusName(email.status) !== 'scheduled') return false
+  const { changes } = sql(tx.db).cancel.run(statusCode('cancelled'), email.id, statusCode('scheduled'))
+  if (changes === 0) return false
+  record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
+  settleEmail(tx, email, 'cancelled', now)
+  return true
+}
+
+/** Puts a finished recipient back into the queue: the explicit decision behind a dead letter's retry. False when it is not in `from`. */
+export function requeueFinished(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; lane: string; nextAt: Millis; now: Millis; from: Status },
+): boolean {
+  const { changes } = sql(tx.db).retry.run(
+    statusCode('queued'),
+    at.lane,
+    at.nextAt,
+    at.recipientId,
+    statusCode(at.from),
+  )
+  if (changes !== 1) return false
+  const email = emailOf(tx, at.emailId)
+  record(tx, { accountId: email.accountId, type: 'queued', at: at.now, emailId: email.id, recipientId: at.recipientId })
+  settleEmail(tx, email, 'queued', at.now)
+  return true
+}
+
+/** Recipients that were claimed when the process ended. Only meaningful before delivery starts. */
+export const interruptedRecipients = (
+  db: Tx['db'],
+): { id: number; emailId: number; lane: string; deliveryStartedAt: Millis | null }[] =>
+  sql(db).interrupted.all(statusCode('processing'))

@@ -1,0 +1,139 @@
+/**
+ * @module The gate: every change of state writes its event here, in the same transaction: the account's next sequence number without a gap, the
+ * event, its counters. Readers (feed, webhooks, analytics) see nothing that did not pass here.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Clock, Millis } from '#platform/clock.ts'
+import { hmacSha256, type KeyRing } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+
+/** Position = the stored code: only ever append. */
+export const EVENT_TYPES = [
+  'queued',
+  'scheduled',
+  'cancelled',
+  'sent',
+  'delivered',
+  'deferred',
+  'bounced',
+  'failed',
+  'rejected',
+  'opened',
+  'clicked',
+  'complained',
+  'unsubscribed',
+  'uncertain',
+] as const
+
+export type EventType = (typeof EVENT_TYPES)[number]
+
+const CODES = new Map<EventType, number>(EVENT_TYPES.map((type, code) => [type, code]))
+
+export const eventCode = (type: EventType): number => {
+  const code = CODES.get(type)
+  if (code === undefined) throw new TypeError(`unknown event type ${type}`)
+  return code
+}
+
+export const eventType = (code: number): EventType => {
+  const type = EVENT_TYPES[code]
+  if (!type) throw new TypeError(`unknown event code ${code}`)
+  return type
+}
+
+/** What an event may carry beside its type; wire names, as the API returns them. */
+export interface EventData {
+  readonly smtp_response?: string | null
+  readonly ip_address?: string | null
+  readonly remote_mta?: string | null
+  readonly diagnostic_code?: string | null
+  readonly bounce_type?: string | null
+  readonly bounce_category?: string | null
+  readonly reason?: string | null
+  readonly next_retry_at?: Millis | null
+  /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
+  readonly tls?: string | null
+}
+
+export interface NewEvent {
+  readonly accountId: number
+  readonly type: EventType
+  readonly at: Millis
+  readonly emailId?: number
+  readonly recipientId?: number
+  readonly data?: EventData
+}
+
+const sql = prepared((db) => ({
+  nextSeq: db.prepare<{ last_seq: number }, [number]>(
+    'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 1) ON CONFLICT DO UPDATE SET last_seq = last_seq + 1 RETURNING last_seq',
+  ),
+  insert: db.prepare(
+    'INSERT INTO events (account_id, seq, type, at, email_id, recipient_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  ),
+  addCounter: db.prepare(
+    'INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value',
+  ),
+  setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
+  getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
+}))
+
+/** Records one event and counts it in the hour it happened. Returns its sequence number in the account. */
+export function record(tx: Tx, event: NewEvent): number {
+  const statements = sql(tx.db)
+  const seq = statements.nextSeq.get(event.accountId)?.last_seq ?? 0
+  statements.insert.run(
+    event.accountId,
+    seq,
+    eventCode(event.type),
+    event.at,
+    event.emailId ?? null,
+    event.recipientId ?? null,
+    event.data ? JSON.stringify(event.data) : null,
+  )
+  count(tx, event.accountId, `event:${event.type}`, event.at, 1)
+  return seq
+}
+
+const HOUR_MS = 3_600_000
+
+export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
+
+/** Adds to a counter of an account in the hour of `at`; written once a group, by `flushCounters`. */
+export function count(tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void {
+  tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
+}
+
+/** The Committer's `flush`: writes what `count` gathered in the group, and the newest time that an event of it may have. */
+export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
+  const { addCounter } = sql(db)
+  setMeta(db, 'newest_time', String(newestTime))
+  for (const [key, delta] of deltas) {
+    if (delta === 0) continue
+    const [accountId, metric = '', hour] = key.split('|')
+    addCounter.run(Number(accountId), metric, Number(hour), delta)
+  }
+}
+
+/** The public id of an event: derived, so that it costs no column. A UUIDv8 (RFC 9562 §5.8). */
+export function eventUuid(keys: KeyRing, accountId: number, seq: number): string {
+  const mac = hmacSha256(keys.subkey('event-id'), `${accountId}:${seq}`).slice(0, 16)
+  mac[6] = ((mac[6] ?? 0) & 0x0f) | 0x80
+  mac[8] = ((mac[8] ?? 0) & 0x3f) | 0x80
+  return formatUuid(mac)
+}
+
+export const setMeta = (db: Database, key: string, value: string): void => void sql(db).setMeta.run(key, value)
+
+export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
+
+/** Makes `App.eventTime`: the clock, held at the newest time seen while the clock is behind it, restarts included. */
+export function createEventTime(clock: Clock, db: Database): () => Millis {
+  let newest = Number(getMeta(db, 'newest_time') ?? 0)
+  return () => {
+    newest = Math.max(newest, clock.now())
+    return newest
+  }
+}

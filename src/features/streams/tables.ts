@@ -1,0 +1,19 @@
+import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { time, uuid } from '#platform/db/columns.ts'
+import { accounts } from '../accounts/tables.ts'
+
+export const streams = sqliteTable(
+  'streams',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    slug: text('slug').notNull(),
+    name: text('name').notNull(),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [uniqueIndex('streams_slug').on(t.accountId, t.slug)],
+)

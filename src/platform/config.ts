@@ -1,0 +1,393 @@
+/**
+ * @module Every setting in one table: `TASSIS_*` variables over an optional TOML file over defaults. The only reader of the environment.
+ * A wrong value is a `ConfigError` with one sentence that names the setting, the value and what is allowed; `main` prints it and exits with 2.
+ */
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { hostname as systemHostname } from 'node:os'
+import { resolve } from 'node:path'
+import { GiB, KiB, MiB } from './units.ts'
+
+export class ConfigError extends Error {}
+
+interface Setting<T> {
+  /** Default; a function when it depends on the machine or on other settings. */
+  readonly fallback: T | ((others: Record<string, unknown>) => T)
+  /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
+  readonly parse: (value: unknown) => T | undefined
+  readonly allowed: string
+  readonly doc: string
+  /** True: `tassis config` prints whether it is set, never what it is. */
+  readonly secret?: boolean
+}
+
+const asText = (value: unknown): string | undefined =>
+  typeof value === 'string'
+    ? value.trim()
+    : typeof value === 'number' || typeof value === 'boolean'
+      ? String(value)
+      : undefined
+
+const text = (fallback: string, doc: string, allowed = 'any text'): Setting<string> => ({
+  fallback,
+  allowed,
+  doc,
+  parse: asText,
+})
+
+const choice = <const T extends string>(values: readonly T[], fallback: T, doc: string): Setting<T> => ({
+  fallback,
+  allowed: values.join(', '),
+  doc,
+  parse: (value) => values.find((v) => v === asText(value)),
+})
+
+const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
+  fallback,
+  allowed: 'true or false',
+  doc,
+  parse: (value) =>
+    ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
+      asText(value)?.toLowerCase() ?? ''
+    ],
+})
+
+const integer = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+  fallback,
+  allowed: `a whole number from ${min} to ${max}`,
+  doc,
+  parse: (value) => {
+    const digits = asText(value)
+    if (digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined
+    const number = Number(digits)
+    return number >= min && number <= max ? number : undefined
+  },
+})
+
+const SIZE_UNITS: Record<string, number> = {
+  '': 1,
+  B: 1,
+  K: KiB,
+  KB: KiB,
+  KIB: KiB,
+  M: MiB,
+  MB: MiB,
+  MIB: MiB,
+  G: GiB,
+  GB: GiB,
+  GIB: GiB,
+}
+
+const size = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+  fallback,
+  allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
+  doc,
+  parse: (value) => {
+    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(asText(value) ?? '')
+    const unit = SIZE_UNITS[match?.[2]?.toUpperCase() ?? '']
+    if (!match || unit === undefined) return undefined
+    const bytes = Number(match[1]) * unit
+    return bytes >= min && bytes <= max ? bytes : undefined
+  },
+})
+
+/** Bytes as the largest whole unit: `512MiB`. */
+export function formatSize(bytes: number): string {
+  if (bytes > 0 && bytes % GiB === 0) return `${bytes / GiB}GiB`
+  if (bytes > 0 && bytes % MiB === 0) return `${bytes / MiB}MiB`
+  if (bytes > 0 && bytes % KiB === 0) return `${bytes / KiB}KiB`
+  return `${bytes}B`
+}
+
+const list = (doc: string, allowed: string, isItem: (item: string) => boolean): Setting<readonly string[]> => ({
+  fallback: [],
+  allowed,
+  doc,
+  parse: (value) => {
+    const items = (Array.isArray(value) ? value.map((v) => asText(v) ?? '') : (asText(value) ?? '\0').split(','))
+      .map((item) => item.trim())
+      .filter((item) => item !== '')
+    return items.every(isItem) ? items : undefined
+  },
+})
+
+const isCidr = (value: string): boolean => {
+  const [address = '', prefix] = value.split('/')
+  const family = isIP(address)
+  return (
+    family !== 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128)))
+  )
+}
+
+const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
+
+/** Splits `host:port`, `[v6]:port` or (with a default port) a bare host. Undefined when it is none of them. */
+export function parseHostPort(value: string, defaultPort?: number): { host: string; port: number } | undefined {
+  if (defaultPort !== undefined && (isIP(value) !== 0 || HOST_NAME.test(value)))
+    return { host: value, port: defaultPort }
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/i.exec(value)
+  const host = match?.[1] ?? match?.[2]
+  const port = Number(match?.[3])
+  if (host === undefined || port > 65_535 || (isIP(host) === 0 && !HOST_NAME.test(host))) return undefined
+  return { host, port }
+}
+
+const checked = (
+  fallback: Setting<string>['fallback'],
+  allowed: string,
+  doc: string,
+  isValid: (v: string) => boolean,
+): Setting<string> => ({
+  fallback,
+  allowed,
+  doc,
+  parse: (value) => {
+    const given = asText(value)
+    return given !== undefined && isValid(given) ? given : undefined
+  },
+})
+
+const isHttpUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return (
+    url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.search === ''
+  )
+}
+
+const isRelayUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return url !== null && (url.protocol === 'smtp:' || url.protocol === 'smtps:') && url.hostname !== ''
+}
+
+const settings = {
+  dataDir: text(
+    './data',
+    'Folder of the database, the message contents, the master key and the admin socket; made at the first start.',
+    'a path',
+  ),
+  httpAddr: checked(
+    '127.0.0.1:8080',
+    'an address such as 127.0.0.1:8080 or [::]:8080',
+    'Address and port of the HTTP API.',
+    (v) => parseHostPort(v) !== undefined,
+  ),
+  publicUrl: checked(
+    (o) => `http://${String(o['httpAddr'])}`,
+    'a URL such as https://mail.example.com',
+    'The URL under which clients and recipients reach the HTTP API.',
+    isHttpUrl,
+  ),
+  hostname: checked(
+    () => localHostName(),
+    'a host name such as mail.example.com',
+    'Name given in EHLO and expected as MX and return-path target; its PTR record should match.',
+    (v) => HOST_NAME.test(v),
+  ),
+  delivery: choice(
+    ['direct', 'relay', 'capture'],
+    'direct',
+    'direct: to the MX of each recipient; relay: everything to TASSIS_RELAY_URL; capture: nothing leaves, messages are kept for viewing.',
+  ),
+  relayUrl: {
+    ...checked(
+      '',
+      'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
+      'Smarthost of delivery mode relay.',
+      (v) => v === '' || isRelayUrl(v),
+    ),
+    secret: true,
+  },
+  relayTls: choice(
+    ['opportunistic', 'required'],
+    'required',
+    'Whether the smarthost must offer TLS with a valid certificate (smtps:// always does).',
+  ),
+  dnsServers: list(
+    'DNS servers to ask, in order; empty: those of the system.',
+    'a comma list of addresses such as 127.0.0.1:53 or [::1]:53',
+    (v) => {
+      const server = parseHostPort(v, 53)
+      return server !== undefined && isIP(server.host) !== 0
+    },
+  ),
+  smtpPort: integer(25, 1, 65_535, 'Port on which receiving servers are reached.'),
+  outboundIps: list(
+    'Source addresses of outgoing SMTP; empty: the system chooses.',
+    'a comma list of IP addresses',
+    (v) => isIP(v) !== 0,
+  ),
+  ipv6: flag(
+    false,
+    'Whether receivers are also reached over IPv6; switch it on once the PTR record of the IPv6 address is right.',
+  ),
+  allowPrivateNetworks: flag(
+    false,
+    'Whether mail may go to private and loopback addresses. Only for tests and development.',
+  ),
+  memoryBudget: size(
+    256 * MiB,
+    16 * MiB,
+    1024 * GiB,
+    'Bound on all request bodies and messages in flight; over it clients get 503 with Retry-After.',
+  ),
+  masterKeyFile: text(
+    '',
+    'File of the master key (32 bytes, base64); default: master.key in the data folder, made at the first start.',
+    'a path',
+  ),
+  masterKey: {
+    ...text('', 'The master key itself (32 bytes, base64), in place of a file.', '32 bytes in base64'),
+    secret: true,
+  },
+  trustedProxies: list(
+    'Proxies whose X-Forwarded-For is believed.',
+    'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
+    isCidr,
+  ),
+  logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is logged.'),
+  sendingUnverified: choice(
+    ['sandbox', 'reject'],
+    'sandbox',
+    'Mail from a registered but unverified domain: captured and shown (sandbox), or refused with 422.',
+  ),
+  workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
+  connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
+  messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
+  deliveryConcurrency: integer(100, 1, 10_000, 'Messages in delivery at the same time, over all sites.'),
+  connectionIdleSeconds: integer(5, 0, 300, 'How long an SMTP connection is kept for the next message of its site.'),
+  retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
+  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest HTTP request body.'),
+  maxAttachmentBytes: size(25 * MiB, 0, 1 * GiB, 'Largest sum of the attachments of one email, decoded.'),
+  maxRecipients: integer(50, 1, 1000, 'Most recipients (To, Cc and Bcc) of one email.'),
+  sendRatePerSecond: integer(
+    100,
+    1,
+    1_000_000,
+    'Send requests a second of one account, long-term; plan unlimited has no bound.',
+  ),
+  sendBurst: integer(1000, 1, 1_000_000, 'Send requests that an account may make at once.'),
+  captureMaxBytes: size(64 * MiB, 1 * MiB, 100 * GiB, 'Most bytes of captured messages; the oldest go first.'),
+  captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are removed.'),
+  minFreeDisk: size(
+    64 * MiB,
+    0,
+    1024 * GiB,
+    'Free disk space under which new mail is refused with 507, so that accepted mail can still be finished.',
+  ),
+  planQuotaFree: integer(3000, 0, 2_147_483_647, 'Monthly recipients of plan free.'),
+  planQuotaStarter: integer(10_000, 0, 2_147_483_647, 'Monthly recipients of plan starter.'),
+  planQuotaPro: integer(100_000, 0, 2_147_483_647, 'Monthly recipients of plan pro.'),
+  planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
+  planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
+}
+
+type Settings = typeof settings
+export type SettingName = keyof Settings
+/** The values of all settings, validated. */
+export type Config = { readonly [K in SettingName]: NonNullable<ReturnType<Settings[K]['parse']>> }
+
+export interface SettingReport {
+  readonly name: SettingName
+  readonly variable: string
+  readonly tomlKey: string
+  readonly value: string
+  readonly source: 'environment' | 'file' | 'default'
+  readonly doc: string
+  readonly allowed: string
+}
+
+export interface LoadedConfig {
+  readonly config: Config
+  readonly report: readonly SettingReport[]
+}
+
+const SETTING_NAMES = Object.keys(settings) as SettingName[]
+const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
+
+/**
+ * Reads all settings. `environment` defaults to the process's; the TOML file is the one named by `TASSIS_CONFIG`, if any.
+ * Throws ConfigError at the first value that is not allowed, and for variables or keys that no setting has.
+ */
+export function loadConfig(environment: Record<string, string | undefined> = process.env): LoadedConfig {
+  const file = environment['TASSIS_CONFIG']
+  const fromFile = file ? readToml(file) : {}
+  const unknownKey = Object.keys(fromFile).find((key) => !SETTING_NAMES.some((name) => snakeCase(name) === key))
+  if (unknownKey)
+    throw new ConfigError(`${file}: there is no setting ${unknownKey}; \`tassis config\` lists all of them.`)
+  const known = new Set(['TASSIS_CONFIG', ...SETTING_NAMES.map(variableOf)])
+  const unknownVariable = Object.keys(environment).find((key) => key.startsWith('TASSIS_') && !known.has(key))
+  if (unknownVariable)
+    throw new ConfigError(`${unknownVariable}: there is no such setting; \`tassis config\` lists all of them.`)
+
+  const values: Record<string, unknown> = {}
+  const report: SettingReport[] = []
+  for (const name of SETTING_NAMES) {
+    const setting = settings[name] as Setting<unknown>
+    const variable = variableOf(name)
+    const tomlKey = snakeCase(name)
+    const fromEnvironment = environment[variable]
+    const source =
+      fromEnvironment !== undefined && fromEnvironment !== ''
+        ? 'environment'
+        : fromFile[tomlKey] !== undefined
+          ? 'file'
+          : 'default'
+    if (source === 'default') {
+      values[name] = typeof setting.fallback === 'function' ? setting.fallback(values) : setting.fallback
+    } else {
+      const given = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
+      const value = setting.parse(given)
+      if (value === undefined) {
+        const where = source === 'environment' ? variable : `${tomlKey} in ${file}`
+        throw new ConfigError(
+          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(given)}"`}; allowed is ${setting.allowed}.`,
+        )
+      }
+      values[name] = value
+    }
+    report.push({
+      name,
+      variable,
+      tomlKey,
+      value: shown(setting, values[name]),
+      source,
+      doc: setting.doc,
+      allowed: setting.allowed,
+    })
+  }
+  const config = values as Config
+  if (config.delivery === 'relay' && config.relayUrl === '') {
+    throw new ConfigError(
+      'TASSIS_DELIVERY is "relay" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.',
+    )
+  }
+  return { config: { ...config, dataDir: resolve(config.dataDir) }, report }
+}
+
+function shown(setting: Setting<unknown>, value: unknown): string {
+  if (setting.secret) return value === '' ? '' : '(set)'
+  if (Array.isArray(value)) return value.join(',')
+  return setting.allowed.startsWith('a size') ? formatSize(value as number) : String(value)
+}
+
+function readToml(path: string): Record<string, unknown> {
+  let content: string
+  try {
+    content = readFileSync(path, 'utf8')
+  } catch {
+    throw new ConfigError(
+      `TASSIS_CONFIG is "${path}", which cannot be read; give the path of a readable TOML file or unset it.`,
+    )
+  }
+  try {
+    return Bun.TOML.parse(content) as Record<string, unknown>
+  } catch (error) {
+    throw new ConfigError(`${path} is not valid TOML: ${error instanceof Error ? error.message : String(error)}.`)
+  }
+}
+
+function localHostName(): string {
+  const name = systemHostname()
+  return HOST_NAME.test(name) ? name : 'localhost'
+}

@@ -1,0 +1,153 @@
+/**
+ * @module Bodies and attachments, apart from the main database: `content/YYYY-MM.db`, identical parts once by hash, compressed, large ones as
+ * files beside it. A part is durable before its reference is given out, so no row ever refers to what a power cut took. Retention drops whole
+ * months; nothing here is ever updated.
+ */
+import type { Database } from 'bun:sqlite'
+import { existsSync, mkdirSync } from 'node:fs'
+import { open, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Millis } from '../clock.ts'
+import { sha256 } from '../crypto.ts'
+import { Committer, type CommitterOptions, storageError } from '../db/commit.ts'
+import { openDatabase, prepared } from '../db/open.ts'
+import { type ContentReader, createContentReader, ENCODING, monthName, partFile, refOf } from './read.ts'
+
+/** A part's place: month and row, in one integer. */
+export type ContentRef = number
+
+/** Parts above this lie in files of their own, so that the database stays quick to copy. */
+const LARGEST_INLINE_BYTES = 256 * 1024
+/** Below this, compressing saves nothing. */
+const SMALLEST_COMPRESSED_BYTES = 200
+const ZSTD_LEVEL = 1
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
+  id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
+) STRICT`
+
+const sql = prepared((db) => ({
+  find: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM parts WHERE hash = ?'),
+  insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
+    'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
+  ),
+}))
+
+interface Prepared {
+  readonly hash: Uint8Array
+  readonly sizeBytes: number
+  readonly encoding: number
+  readonly data: Uint8Array | null
+}
+
+export class ContentStore {
+  readonly #folder: string
+  readonly #options: CommitterOptions
+  readonly #months = new Map<number, Committer>()
+  readonly #reader: ContentReader
+
+  /** @param folder made when it is missing */
+  constructor(folder: string, options: CommitterOptions = {}) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    this.#folder = folder
+    this.#options = options
+    this.#reader = createContentReader(folder)
+  }
+
+  /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
+  async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
+    if (parts.length === 0) return []
+    try {
+      const month = monthOf(now)
+      const committer = this.#month(month)
+      const ready: Prepared[] = []
+      for (const part of parts) ready.push(await this.#prepare(part, month))
+      const ids = await committer.write((tx) => {
+        const statements = sql(tx.db)
+        return ready.map((part) => {
+          const id = statements.find.get(part.hash)?.id ?? statements.insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
+          if (id === undefined) throw new Error('a content part was not stored')
+          return id
+        })
+      })
+      return ids.map((id) => refOf(month, id))
+    } catch (error) {
+      throw storageError(error)
+    }
+  }
+
+  /** A part's bytes. Throws when the reference leads nowhere. */
+  get(ref: ContentRef): Uint8Array {
+    return this.#reader.get(ref)
+  }
+
+  /** The databases of the months in use, for tests that fill them. */
+  databases(): Database[] {
+    return [...this.#months.values()].map((committer) => committer.db)
+  }
+
+  async close(): Promise<void> {
+    this.#reader.close()
+    await Promise.all([...this.#months.values()].map((committer) => committer.close()))
+    this.#months.clear()
+  }
+
+  #month(month: number): Committer {
+    let committer = this.#months.get(month)
+    if (!committer) {
+      const path = join(this.#folder, `${monthName(month)}.db`)
+      const db = openDatabase(path)
+      db.run(SCHEMA)
+      db.run('CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash)')
+      committer = new Committer(db, path, this.#options)
+      this.#months.set(month, committer)
+    }
+    return committer
+  }
+
+  async #prepare(part: Uint8Array, month: number): Promise<Prepared> {
+    const hash = sha256(part).subarray(0, 16)
+    const sizeBytes = part.length
+    if (sizeBytes <= LARGEST_INLINE_BYTES) {
+      const packed = sizeBytes >= SMALLEST_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
+      return packed.length < sizeBytes
+        ? { hash, sizeBytes, encoding: ENCODING.zstd, data: packed }
+        : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
+    }
+    const path = partFile(this.#folder, month, hash)
+    if (!existsSync(path)) await writeFileSynced(path, await Bun.zstdCompress(part, { level: ZSTD_LEVEL }))
+    // Also when the file was there: who wrote it may not have come to this yet.
+    await syncFolder(dirname(path))
+    return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  }
+}
+
+const monthOf = (now: Millis): number => {
+  const date = new Date(now)
+  return date.getUTCFullYear() * 12 + date.getUTCMonth()
+}
+
+let lastTemporary = 0
+
+/** Writes a file so that it appears under its name only when it is whole. */
+async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  const temporary = `${path}.${++lastTemporary}.tmp`
+  const file = await open(temporary, 'w', 0o600)
+  try {
+    await file.writeFile(data)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, path)
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * @module Hashes, MACs and sealing under the master key. One master key, an HKDF subkey per purpose (RFC 5869), the key's id in front of each
+ * ciphertext. Never decides where the master key lives.
+ */
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { chmodSync, closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { randomBytes } from './ids.ts'
+
+export const sha256 = (data: string | Uint8Array): Uint8Array =>
+  new Uint8Array(new Bun.CryptoHasher('sha256').update(data).digest())
+
+export const hmacSha256 = (key: Uint8Array, data: string | Uint8Array): Uint8Array =>
+  new Uint8Array(createHmac('sha256', key).update(data).digest())
+
+/** Equality in a time that does not depend on where the two differ. */
+export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
+
+export type KeyPurpose = 'seal' | 'verp' | 'tracking' | 'unsubscribe' | 'event-id' | 'check'
+
+const KEY_ID_BYTES = 4
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** The master key and what is derived from it. */
+export class KeyRing {
+  readonly #master: Uint8Array
+  readonly #keyId: Uint8Array
+  readonly #subkeys = new Map<KeyPurpose, Uint8Array>()
+
+  /** @param master 32 bytes */
+  constructor(master: Uint8Array) {
+    if (master.length !== 32) throw new TypeError(`master key has ${master.length} bytes, not 32`)
+    this.#master = master
+    this.#keyId = this.subkey('check').slice(0, KEY_ID_BYTES)
+  }
+
+  /** 32 bytes for one purpose. */
+  subkey(purpose: KeyPurpose): Uint8Array {
+    let key = this.#subkeys.get(purpose)
+    if (!key) {
+      key = new Uint8Array(hkdfSync('sha256', this.#master, new Uint8Array(0), `tassis:${purpose}`, 32))
+      this.#subkeys.set(purpose, key)
+    }
+    return key
+  }
+
+  /** A value that tells whether a database was made with this key, without telling the key. */
+  fingerprint(): string {
+    return hmacSha256(this.subkey('check'), 'fingerprint').slice(0, 16).toHex()
+  }
+
+  /** AES-256-GCM: key id | nonce | ciphertext | tag. `context` is authenticated: a ciphertext moved to another row does not open. */
+  seal(plain: string | Uint8Array, context: string): Uint8Array {
+    const nonce = randomBytes(NONCE_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', this.subkey('seal'), nonce)
+    cipher.setAAD(Buffer.from(context))
+    const data = typeof plain === 'string' ? Buffer.from(plain) : plain
+    return new Uint8Array(Buffer.concat([this.#keyId, nonce, cipher.update(data), cipher.final(), cipher.getAuthTag()]))
+  }
+
+  /** Throws when the ciphertext was sealed under another key or context, or is damaged. */
+  unseal(sealed: Uint8Array, context: string): Uint8Array {
+    if (!equalBytes(sealed.subarray(0, KEY_ID_BYTES), this.#keyId)) throw new Error('sealed under another master key')
+    const nonce = sealed.subarray(KEY_ID_BYTES, KEY_ID_BYTES + NONCE_BYTES)
+    const decipher = createDecipheriv('aes-256-gcm', this.subkey('seal'), nonce)
+    decipher.setAAD(Buffer.from(context))
+    decipher.setAuthTag(sealed.subarray(sealed.length - TAG_BYTES))
+    const body = sealed.subarray(KEY_ID_BYTES + NONCE_BYTES, sealed.length - TAG_BYTES)
+    return new Uint8Array(Buffer.concat([decipher.update(body), decipher.final()]))
+  }
+
+  unsealText(sealed: Uint8Array, context: string): string {
+    return Buffer.from(this.unseal(sealed, context)).toString('utf8')
+  }
+}
+
+/** 32 bytes from base64 text; undefined when it is not that. */
+export function parseMasterKey(text: string): Uint8Array | undefined {
+  const trimmed = text.trim()
+  if (!/^[A-Za-z0-9+/]{43}=$/.test(trimmed)) return undefined
+  return new Uint8Array(Buffer.from(trimmed, 'base64'))
+}
+
+/** Reads a master key file; undefined when there is none. Throws when it holds something else. */
+export function readMasterKeyFile(path: string): Uint8Array | undefined {
+  if (!existsSync(path)) return undefined
+  const key = parseMasterKey(readFileSync(path, 'utf8'))
+  if (!key) throw new Error(`${path} does not hold a master key (32 bytes in base64)`)
+  return key
+}
+
+/** Makes a new master key file with mode 0600, durably; fails when the file exists. */
+export function createMasterKeyFile(path: string): Uint8Array {
+  const key = randomBytes(32)
+  const fd = openSync(path, 'wx', 0o600)
+  try {
+    writeSync(fd, `${Buffer.from(key).toString('base64')}\n`)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  chmodSync(path, 0o600)
+  return key
+}

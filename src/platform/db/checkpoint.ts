@@ -1,0 +1,42 @@
+/** @module Asks the checkpoint Worker, one for all databases of the process. */
+import type { Log } from '../log.ts'
+import { startWorker } from '../workers.ts'
+
+export interface Checkpointer {
+  /** Resolves when the pass is over; a pass that could not finish is logged and done again at the next occasion. */
+  run(path: string, mode: 'PASSIVE' | 'TRUNCATE'): Promise<void>
+  close(): void
+}
+
+export function createCheckpointer(log: Log): Checkpointer {
+  let worker: Worker | undefined
+  let lastId = 0
+  const waiting = new Map<number, () => void>()
+  const start = () => {
+    const started = startWorker('checkpoint')
+    started.onmessage = ({ data }: MessageEvent<{ id: number; error?: string }>) => {
+      if (data.error !== undefined) log.warn({ error: data.error }, 'checkpoint not finished')
+      waiting.get(data.id)?.()
+      waiting.delete(data.id)
+    }
+    started.onerror = (event) => {
+      log.error({ error: event.message }, 'checkpoint worker died')
+      worker = undefined
+      for (const done of waiting.values()) done()
+      waiting.clear()
+    }
+    return started
+  }
+  return {
+    run(path, mode) {
+      worker ??= start()
+      const id = ++lastId
+      const done = new Promise<void>((resolve) => waiting.set(id, resolve))
+      worker.postMessage({ id, path, mode })
+      return done
+    },
+    close() {
+      worker?.terminate()
+    },
+  }
+}

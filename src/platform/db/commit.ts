@@ -1,0 +1,214 @@
+/**
+ * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a savepoint, and their promises
+ * resolve only when the WAL that holds them is synced to disk. The event loop never waits for the disk: the sync runs in the thread pool while
+ * the next group gathers. No transaction is ever held across anything asynchronous: write functions are synchronous, by type.
+ */
+import type { Database } from 'bun:sqlite'
+import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
+import { AppError, insufficientStorage } from '../errors.ts'
+import { prepared } from './open.ts'
+
+/** What a write function works with, inside its savepoint. */
+export interface Tx {
+  readonly db: Database
+  /** Adds to a counter; all additions of a group are written once, at its end, by the `flush` given to the Committer. */
+  add(counter: string, delta: number): void
+  /** Runs after the group is durable, before the promise of this write resolves. Dropped when the write fails. */
+  afterCommit(run: () => void): void
+}
+
+type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
+
+export interface CommitterOptions {
+  /** Writes the summed counter additions of a group. */
+  readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
+  /** Called once when a sync failed: what is in the page cache is then unknown, so nothing may be accepted any more. */
+  readonly onBroken?: (error: Error) => void
+  /** WAL size at which a checkpoint is asked for. */
+  readonly checkpointBytes?: number
+  /** Copies the WAL into the database in another thread; `TRUNCATE` also empties it and needs the writer to hold still. */
+  readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
+}
+
+interface Entry {
+  readonly run: (tx: Tx) => unknown
+  readonly resolve: (value: never) => void
+  readonly reject: (error: unknown) => void
+  value?: unknown
+  error?: unknown
+  failed: boolean
+  after: (() => void)[]
+}
+
+/** Bounds the time for which one group keeps the event loop: about 10 ms of the usual writes. */
+const MOST_PER_GROUP = 128
+
+const sql = prepared((db) => ({
+  begin: db.prepare('BEGIN IMMEDIATE'),
+  commit: db.prepare('COMMIT'),
+  rollback: db.prepare('ROLLBACK'),
+  savepoint: db.prepare('SAVEPOINT write'),
+  release: db.prepare('RELEASE write'),
+  rollbackTo: db.prepare('ROLLBACK TO write'),
+}))
+
+export class Committer {
+  readonly db: Database
+  readonly #path: string
+  readonly #options: CommitterOptions
+  readonly #walFd: number
+  #queue: Entry[] = []
+  #running = false
+  #held: Promise<void> | undefined
+  #checkpointing = false
+  #broken: Error | undefined
+  #idle: (() => void)[] = []
+
+  /** @param path of the database file, already in WAL mode with its `-wal` file made */
+  constructor(db: Database, path: string, options: CommitterOptions = {}) {
+    this.db = db
+    this.#path = path
+    this.#options = options
+    this.#walFd = openSync(`${path}-wal`, 'r+')
+  }
+
+  /**
+   * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
+   * error; a full disk rejects with 507 `insufficient_storage`.
+   */
+  write<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
+    if (this.#broken) return Promise.reject(this.#broken)
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ run, resolve: resolve as (value: never) => void, reject, failed: false, after: [] })
+      if (this.#running) return
+      this.#running = true
+      // After the current poll phase, so that requests which arrived together share a group.
+      setImmediate(() => void this.#loop())
+    })
+  }
+
+  /** Resolves when everything written before the call is durable (or has failed). */
+  barrier(): Promise<void> {
+    if (!this.#running) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  /** Waits for what is queued, copies the WAL into the database and closes both. */
+  async close(): Promise<void> {
+    await this.barrier()
+    closeSync(this.#walFd)
+    if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    this.db.close()
+  }
+
+  async #loop(): Promise<void> {
+    while (this.#queue.length > 0 && !this.#broken) {
+      if (this.#held) await this.#held
+      const group = this.#runGroup()
+      if (group.length === 0) continue
+      try {
+        await this.#sync()
+      } catch (error) {
+        this.#break(error as Error, group)
+        break
+      }
+      for (const entry of group) {
+        for (const run of entry.after) run()
+        entry.resolve(entry.value as never)
+      }
+      this.#checkpointWhenLarge()
+    }
+    if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
+    this.#running = false
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  /** Runs one transaction over the head of the queue; rejects the failed entries and returns the committed ones, to be synced. */
+  #runGroup(): Entry[] {
+    const statements = sql(this.db)
+    const taken: Entry[] = []
+    const deltas = new Map<string, number>()
+    try {
+      statements.begin.run()
+      while (taken.length < MOST_PER_GROUP) {
+        const entry = this.#queue.shift()
+        if (!entry) break
+        taken.push(entry)
+        this.#runEntry(entry, deltas)
+        if (!this.db.inTransaction) throw entry.error
+      }
+      if (deltas.size > 0) this.#options.flush?.(this.db, deltas)
+      statements.commit.run()
+    } catch (error) {
+      if (this.db.inTransaction) statements.rollback.run()
+      // Nothing of the group is kept: whoever had not failed by itself fails with it.
+      for (const entry of taken.length > 0 ? taken : this.#queue.splice(0)) {
+        entry.reject(entry.failed ? storageError(entry.error) : storageError(error))
+      }
+      return []
+    }
+    for (const entry of taken) if (entry.failed) entry.reject(storageError(entry.error))
+    return taken.filter((entry) => !entry.failed)
+  }
+
+  #runEntry(entry: Entry, deltas: Map<string, number>): void {
+    const statements = sql(this.db)
+    const own: [string, number][] = []
+    statements.savepoint.run()
+    try {
+      entry.value = entry.run({
+        db: this.db,
+        add: (counter, delta) => own.push([counter, delta]),
+        afterCommit: (run) => entry.after.push(run),
+      })
+      statements.release.run()
+      for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
+    } catch (error) {
+      entry.failed = true
+      entry.error = error
+      entry.after = []
+      // A full disk can end the whole transaction; then there is no savepoint to go back to.
+      if (!this.db.inTransaction) return
+      statements.rollbackTo.run()
+      statements.release.run()
+    }
+  }
+
+  #sync(): Promise<void> {
+    return new Promise((resolve, reject) => fdatasync(this.#walFd, (error) => (error ? reject(error) : resolve())))
+  }
+
+  #break(error: Error, group: Entry[]): void {
+    this.#broken = new AppError(500, 'storage_failed', 'The server cannot store anything; its operator has to restart it.', { cause: error })
+    for (const entry of group) entry.reject(this.#broken)
+    this.#options.onBroken?.(error)
+  }
+
+  #checkpointWhenLarge(): void {
+    const limit = this.#options.checkpointBytes
+    if (this.#checkpointing || limit === undefined || !this.#options.checkpoint) return
+    if (fstatSync(this.#walFd).size >= limit) void this.#checkpointNow()
+  }
+
+  async #checkpointNow(): Promise<void> {
+    const checkpoint = this.#options.checkpoint
+    if (!checkpoint) return
+    this.#checkpointing = true
+    try {
+      // The first pass copies the bulk while groups go on; under steady load it never catches up, so the second holds them back for the little
+      // that came since, and empties the WAL.
+      await checkpoint(this.#path, 'PASSIVE')
+      this.#held = checkpoint(this.#path, 'TRUNCATE')
+      await this.#held
+    } finally {
+      this.#held = undefined
+      this.#checkpointing = false
+    }
+  }
+}
+
+/** SQLite's ways to say that the disk is full, as the client's 507. Other errors stay as they are. */
+export function storageError(error: unknown): unknown {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+  return code === 'SQLITE_FULL' || code.startsWith('SQLITE_IOERR') || code === 'ENOSPC' || code === 'EDQUOT' ? insufficientStorage(error) : error
+}

@@ -1,0 +1,28 @@
+/**
+ * @module Applies the embedded migrations at the start. A migration is a .sql file made by drizzle-kit, never edited after a release.
+ */
+import type { Database } from 'bun:sqlite'
+
+export interface Migration {
+  /** File name without `.sql`; their order is the order of application. */
+  readonly name: string
+  readonly sql: string
+}
+
+/**
+ * Brings the schema up to date, each migration in a transaction of its own together with the note that it was applied.
+ * Throws when the database was made by a newer version, so that an older executable never writes into it.
+ */
+export function migrate(db: Database, migrations: readonly Migration[]): void {
+  db.run('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID')
+  const applied = new Set(db.query<{ name: string }, []>('SELECT name FROM migrations').all().map((row) => row.name))
+  const unknown = [...applied].find((name) => !migrations.some((m) => m.name === name))
+  if (unknown) throw new Error(`the database has migration ${unknown}, which this version does not know: start the newer version again`)
+  for (const migration of migrations) {
+    if (applied.has(migration.name)) continue
+    db.transaction(() => {
+      for (const statement of migration.sql.split('--> statement-breakpoint')) if (statement.trim()) db.run(statement)
+      db.query('INSERT INTO migrations (name) VALUES (?)').run(migration.name)
+    })()
+  }
+}

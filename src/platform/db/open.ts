@@ -1,0 +1,60 @@
+/**
+ * @module Opens SQLite files the way this service needs them. Durability is not SQLite's own here: `synchronous=NORMAL` writes the WAL without
+ * waiting, and `commit.ts` syncs it before it tells anybody; checkpoints are `checkpoint.ts`'s, never the writer's.
+ */
+import { Database, type Statement } from 'bun:sqlite'
+import { closeSync, fsyncSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** Opens (and makes) a database for writing. Only the process that owns the data directory may call it. */
+export function openDatabase(path: string): Database {
+  const db = new Database(path, { create: true, readwrite: true, strict: true, safeIntegers: false })
+  // Only takes effect before the first table; incremental vacuum later gives space back after retention.
+  db.run('PRAGMA auto_vacuum = INCREMENTAL')
+  db.run('PRAGMA journal_mode = WAL')
+  db.run('PRAGMA synchronous = NORMAL')
+  db.run('PRAGMA wal_autocheckpoint = 0')
+  db.run('PRAGMA foreign_keys = ON')
+  db.run('PRAGMA secure_delete = FAST')
+  db.run('PRAGMA busy_timeout = 5000')
+  db.run('PRAGMA temp_store = MEMORY')
+  db.run('PRAGMA cache_size = -16384')
+  // The first write makes the WAL; its directory entry must survive a power cut as well.
+  db.run('PRAGMA user_version = 1')
+  syncDirectory(dirname(path))
+  return db
+}
+
+/** A read-only connection, for Workers and reports. */
+export function openReadOnly(path: string): Database {
+  const db = new Database(path, { readonly: true, strict: true })
+  db.run('PRAGMA busy_timeout = 5000')
+  db.run('PRAGMA cache_size = -4096')
+  return db
+}
+
+/** Makes the entries of a directory durable. */
+export function syncDirectory(path: string): void {
+  const fd = openSync(path, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/**
+ * Statements prepared once a connection: `const sql = prepared((db) => ({ insert: db.prepare('…') }))`, then `sql(db).insert.run(…)`.
+ * For hot paths, where a query builder or a look-up by SQL text would cost more than the query.
+ */
+export function prepared<S extends Record<string, Statement>>(prepare: (db: Database) => S): (db: Database) => S {
+  const byConnection = new WeakMap<Database, S>()
+  return (db) => {
+    let statements = byConnection.get(db)
+    if (!statements) {
+      statements = prepare(db)
+      byConnection.set(db, statements)
+    }
+    return statements
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * @module Finds the API key of a request: `Authorization: Bearer` (RFC 6750 §2.1) or `X-Service-Api-Key`. Knows no accounts; what a key is
+ * worth is decided by the `authenticate` function of the composition.
+ */
+import { unauthorized } from '../errors.ts'
+
+// RFC 9110 §11.1: the scheme is case-insensitive. Keys that an operator provisions may have any visible character.
+const BEARER = /^bearer +([\x21-\x7e]+) *$/i
+const VISIBLE = /^[\x21-\x7e]+$/
+const MAX_KEY_LENGTH = 512
+
+/** The API key in the headers. Throws a 401 when there is none, when it is malformed, or when the two headers disagree. */
+export function apiKeyOf(headers: Headers): string {
+  const authorization = headers.get('authorization')
+  const serviceKey = headers.get('x-service-api-key')
+  const bearer = authorization === null ? undefined : BEARER.exec(authorization)?.[1]
+  // Clients that reserve Authorization for their own proxy send Basic there and the key in the other header.
+  if (authorization !== null && bearer === undefined && (serviceKey === null || /^bearer\b/i.test(authorization))) {
+    throw unauthorized()
+  }
+  if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey) throw unauthorized()
+  const key = bearer ?? serviceKey
+  if (key === undefined || key === null || key.length > MAX_KEY_LENGTH || !VISIBLE.test(key)) throw unauthorized()
+  return key
+}

@@ -1,0 +1,185 @@
+/**
+ * @module Reads the body of a request: bounded in bytes, memory and time, before any of it is parsed. JSON everywhere; forms on public pages
+ * only. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
+ */
+import type { Clock } from '../clock.ts'
+import { AppError } from '../errors.ts'
+import type { MemoryBudget, Reservation } from '../memory-budget.ts'
+import { createDeadline, type Deadline } from './deadline.ts'
+import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
+
+/**
+ * Bytes held for one byte of body at the peak: the bytes, the text, the strings parsed from it, and what the handler decodes. Measured: 3.0
+ * for one long string before the handler; text outside of Latin-1 takes two bytes a character.
+ */
+const PEAK_FACTOR = 4
+/** The same once bytes and text are garbage: the parsed strings and what the handler decodes from them. */
+const PARSED_FACTOR = 2
+/** Step by which the reservation of a body of unknown length grows. */
+const CHUNKED_STEP_BYTES = 256 * 1024
+const RETRY_AFTER_SECONDS = 2
+
+export interface BodyReaderOptions {
+  readonly maxBodyBytes: number
+  readonly timeoutMs: number
+  readonly memory: MemoryBudget
+  readonly clock: Clock
+}
+
+export interface BodyReader {
+  /** Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read. */
+  refuseTooLarge(request: Request): void
+  /**
+   * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
+   * Throws 400, 408, 413, 415 and 503.
+   */
+  read(request: Request, accepts: 'json' | 'json-or-form'): Promise<ReadBody>
+}
+
+export interface ReadBody {
+  readonly value: unknown
+  readonly reservation: Reservation | undefined
+}
+
+const EMPTY: ReadBody = { value: undefined, reservation: undefined }
+
+export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: BodyReaderOptions): BodyReader {
+  // A body that could never be reserved is too large, not "try again later".
+  const maxBytes = Math.min(maxBodyBytes, Math.floor(memory.limitBytes / PEAK_FACTOR))
+  const deadline = createDeadline(clock, timeoutMs)
+
+  return {
+    refuseTooLarge(request) {
+      const length = request.headers.get('content-length')
+      if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes)
+    },
+
+    async read(request, accepts) {
+      const length = request.headers.get('content-length')
+      const isChunked = length === null && request.headers.has('transfer-encoding')
+      if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
+      const reservation = memory.reserve((isChunked ? CHUNKED_STEP_BYTES : Number(length)) * PEAK_FACTOR)
+      if (!reservation) throw serverBusy()
+      try {
+        const bytes = isChunked
+          ? await readChunked(request, maxBytes, reservation, deadline)
+          : await deadline.within(request.bytes(), bodyTooSlow)
+        if (bytes.length === 0) {
+          reservation.release()
+          return EMPTY
+        }
+        const value = await parse(request, bytes, accepts, reservation)
+        return { value, reservation }
+      } catch (error) {
+        reservation.release()
+        throw error instanceof AppError ? error : interrupted(error)
+      }
+    },
+  }
+}
+
+async function readChunked(
+  request: Request,
+  maxBytes: number,
+  reservation: Reservation,
+  deadline: Deadline,
+): Promise<Uint8Array> {
+  const reader = request.body?.getReader()
+  if (!reader) return new Uint8Array()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  const readAll = async (): Promise<void> => {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      size += value.length
+      if (size > maxBytes) throw tooLarge(maxBytes)
+      if (size * PEAK_FACTOR > reservation.bytes && !reservation.resize((size + CHUNKED_STEP_BYTES) * PEAK_FACTOR)) {
+        throw serverBusy()
+      }
+      chunks.push(value)
+    }
+  }
+  try {
+    await deadline.within(readAll(), bodyTooSlow)
+  } catch (error) {
+    await reader.cancel().catch(() => undefined)
+    throw error
+  }
+  return Buffer.concat(chunks)
+}
+
+// RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+async function parse(request: Request, bytes: Uint8Array, accepts: 'json' | 'json-or-form', reservation: Reservation): Promise<unknown> {
+  refuseContentEncoding(request)
+  const contentType = request.headers.get('content-type')
+  if (accepts === 'json-or-form' && contentType !== null && FORM_TYPE.test(contentType)) {
+    return parseForm(bytes, contentType)
+  }
+  if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw invalidJson('it is not UTF-8')
+  }
+  const valuesBytes = countJsonValues(text) * HEAP_BYTES_PER_JSON_VALUE
+  if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
+  const value = parseJson(text)
+  reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
+  return value
+}
+
+// `application/json`, `application/problem+json`; a charset only when it says what JSON is anyway.
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
+const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)[ \t]*(?:;|$)/i
+
+function refuseContentEncoding(request: Request): void {
+  const encoding = request.headers.get('content-encoding')
+  if (encoding !== null && !/^identity$/i.test(encoding)) {
+    throw new AppError(
+      415,
+      'unsupported_media_type',
+      'Compressed request bodies are not supported; send the body without Content-Encoding.',
+    )
+  }
+}
+
+/** Fields of a form as strings; files are left out. */
+async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record<string, string>> {
+  let form: FormData
+  try {
+    form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData()
+  } catch {
+    throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
+  }
+  const fields: Record<string, string> = Object.create(null)
+  form.forEach((value, name) => {
+    if (typeof value === 'string') fields[name] = value
+  })
+  return fields
+}
+
+const tooLarge = (maxBytes: number): AppError =>
+  new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`, {
+    headers: { connection: 'close' },
+  })
+
+const notJson = (): AppError =>
+  new AppError(415, 'unsupported_media_type', 'Send the body as JSON, with the header Content-Type: application/json.')
+
+const serverBusy = (): AppError =>
+  new AppError(503, 'server_busy', 'The server is handling as many large requests as it can; try again shortly.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
+
+const bodyTooSlow = (): AppError =>
+  new AppError(408, 'request_timeout', 'The request body did not arrive in time; send it again.', {
+    headers: { connection: 'close' },
+  })
+
+/** The client went away in the middle of its body, so nobody reads this answer. */
+const interrupted = (cause: unknown): AppError =>
+  new AppError(400, 'request_interrupted', 'The request body ended before it was complete.', { cause })

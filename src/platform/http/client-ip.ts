@@ -1,0 +1,46 @@
+/** @module Who is at the other end, when proxies may stand between. Believes `X-Forwarded-For` only as far as trusted proxies wrote it. */
+import { BlockList, isIP } from 'node:net'
+
+/** Addresses and networks as one predicate. `networks` are validated by the configuration. */
+export function networkSet(networks: readonly string[]): (address: string) => boolean {
+  if (networks.length === 0) return () => false
+  const list = new BlockList()
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/')
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+    if (prefix === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, Number(prefix), family)
+  }
+  return (address) => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+}
+
+/**
+ * The client's address: `peer`, or, when that is a trusted proxy, the rightmost address in `forwardedFor` that is none. An entry that is no
+ * address ends the search at the proxy that passed it on.
+ */
+export function clientIp(
+  peer: string,
+  forwardedFor: string | null,
+  isTrustedProxy: (address: string) => boolean,
+): string {
+  let client = unmapped(peer)
+  if (forwardedFor === null) return client
+  const hops = forwardedFor.split(',')
+  for (let i = hops.length - 1; i >= 0 && isTrustedProxy(client); i--) {
+    const hop = addressOf(hops[i] ?? '')
+    if (hop === undefined) break
+    client = hop
+  }
+  return client
+}
+
+/** `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2) is the IPv4 address it maps. */
+const unmapped = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')
+
+/** Some proxies write a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
+function addressOf(hop: string): string | undefined {
+  const text = hop.trim()
+  const bare = /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text
+  const address = unmapped(bare)
+  return isIP(address) === 0 ? undefined : address
+}

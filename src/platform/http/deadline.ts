@@ -1,0 +1,57 @@
+/**
+ * @module One time limit for many short waits. A timer for each would cost more than most requests; one sweep a second over those that still
+ * wait is enough, since a limit here is there to end what hangs.
+ */
+import type { Clock } from '../clock.ts'
+
+export interface Deadline {
+  /** What `work` gives, or the error of `onExpiry` once the limit has passed. The work itself is not stopped. */
+  within<T>(work: Promise<T>, onExpiry: () => Error): Promise<T>
+}
+
+interface Waiting {
+  readonly expiresAtMs: number
+  expire(): void
+}
+
+const SWEEP_EVERY_MS = 1000
+
+/** Ends waits after `limitMs`, up to a second late. */
+export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limitMs: number): Deadline {
+  // In order of expiry, because all waits have the same limit.
+  const waiting = new Set<Waiting>()
+  let isSweeping = false
+
+  const sweepLater = (): void => {
+    isSweeping = true
+    clock.after(SWEEP_EVERY_MS, () => {
+      isSweeping = false
+      const nowMs = clock.monotonicMs()
+      for (const wait of waiting) {
+        if (wait.expiresAtMs > nowMs) break
+        waiting.delete(wait)
+        wait.expire()
+      }
+      if (waiting.size > 0) sweepLater()
+    })
+  }
+
+  return {
+    within: (work, onExpiry) =>
+      new Promise((resolve, reject) => {
+        const wait: Waiting = { expiresAtMs: clock.monotonicMs() + limitMs, expire: () => reject(onExpiry()) }
+        waiting.add(wait)
+        if (!isSweeping) sweepLater()
+        work.then(
+          (value) => {
+            waiting.delete(wait)
+            resolve(value)
+          },
+          (error) => {
+            waiting.delete(wait)
+            reject(error)
+          },
+        )
+      }),
+  }
+}

@@ -1,0 +1,75 @@
+/** @module Token buckets, one a key (an account, an address). In memory only: a restart fills them. */
+import type { Clock } from '../clock.ts'
+
+export interface Rate {
+  /** Tokens that come back each second. */
+  readonly ratePerSecond: number
+  /** Tokens a full bucket has. */
+  readonly burst: number
+}
+
+export type RateDecision = { readonly ok: true } | { readonly ok: false; readonly retryAfterSeconds: number }
+
+export interface RateLimiter {
+  /**
+   * Takes `count` tokens, all or none. A count above the burst is let through by a full bucket, which then owes the rest.
+   * `retryAfterSeconds` is a whole number of at least 1.
+   */
+  take(key: string, count: number, rate: Rate): RateDecision
+  readonly size: number
+}
+
+interface Bucket {
+  tokens: number
+  atMs: number
+  rate: Rate
+}
+
+/** How many of the least recently used buckets are looked at for a full one, which can go without loss, before a new key evicts the oldest. */
+const EVICTION_LOOKS = 16
+
+/** Remembers at most `maxKeys` buckets. */
+export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
+  // A Map keeps insertion order; a bucket that is used moves to the end, so the first is the least recently used.
+  const buckets = new Map<string, Bucket>()
+
+  const evictOne = (nowMs: number): void => {
+    let looks = 0
+    let oldest: string | undefined
+    for (const [key, bucket] of buckets) {
+      oldest ??= key
+      if (tokensAt(bucket, bucket.rate, nowMs) >= bucket.rate.burst) {
+        buckets.delete(key)
+        return
+      }
+      if (++looks === EVICTION_LOOKS) break
+    }
+    if (oldest !== undefined) buckets.delete(oldest)
+  }
+
+  return {
+    take(key, count, rate) {
+      const nowMs = clock.monotonicMs()
+      const known = buckets.get(key)
+      if (known) buckets.delete(key)
+      else if (buckets.size >= maxKeys) evictOne(nowMs)
+      const bucket = known ?? { tokens: rate.burst, atMs: nowMs, rate }
+      bucket.tokens = tokensAt(bucket, rate, nowMs)
+      bucket.atMs = nowMs
+      bucket.rate = rate
+      buckets.set(key, bucket)
+      const needed = Math.min(count, rate.burst)
+      if (bucket.tokens >= needed) {
+        bucket.tokens -= count
+        return { ok: true }
+      }
+      return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil((needed - bucket.tokens) / rate.ratePerSecond)) }
+    },
+    get size() {
+      return buckets.size
+    },
+  }
+}
+
+const tokensAt = (bucket: Bucket, rate: Rate, nowMs: number): number =>
+  Math.min(rate.burst, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * rate.ratePerSecond)

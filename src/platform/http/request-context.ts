@@ -1,0 +1,47 @@
+/**
+ * @module What is known of a request before its route runs: id, actor, peer. Filled in `server.ts` before the body is read; read by
+ * handlers through `authenticatedAs`, `requestIdOf` and `clientIpOf`. Never holds the body.
+ */
+import { Elysia } from 'elysia'
+import { unauthorized } from '../errors.ts'
+import type { Reservation } from '../memory-budget.ts'
+
+export interface RequestContext {
+  readonly requestId: string
+  /** What `authenticate` gave for the key; undefined on public routes. */
+  actor: unknown
+  /** Memory held for the body until the handler is done. */
+  reservation: Reservation | undefined
+  readonly clientIp: () => string
+  /** Sets how many seconds Bun lets the connection live from now on; 0 is no limit. */
+  readonly setTimeout: (seconds: number) => void
+}
+
+const contexts = new WeakMap<Request, RequestContext>()
+
+export const setRequestContext = (request: Request, context: RequestContext): void => {
+  contexts.set(request, context)
+}
+
+/** Undefined for a request that did not come through the server. */
+export const requestContext = (request: Request): RequestContext | undefined => contexts.get(request)
+
+/** The id that the response carries in `X-Request-Id`; empty outside the server. */
+export const requestIdOf = (request: Request): string => contexts.get(request)?.requestId ?? ''
+
+/** Address of the client: the peer, or what a trusted proxy says of it. Empty when the connection is gone. */
+export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''
+
+/** Lifts the time limit of this request, for long polls and streams. The handler then bounds its own time. */
+export const allowLongWait = (request: Request): void => contexts.get(request)?.setTimeout(0)
+
+/**
+ * The plugin that gives `actor` to the handlers of a feature. Used on a route that is public it fails closed, with a 401.
+ * The type is the one that the server's `authenticate` returns; features share one instance: `const authenticated = authenticatedAs<Actor>()`.
+ */
+export const authenticatedAs = <Actor>() =>
+  new Elysia({ name: 'authenticated' }).derive({ as: 'scoped' }, ({ request }): { actor: Actor } => {
+    const actor = contexts.get(request)?.actor
+    if (actor === undefined) throw unauthorized()
+    return { actor: actor as Actor }
+  })

@@ -1,0 +1,134 @@
+/**
+ * @module Building blocks of wire shapes. Schemas are made with `Type` of @sinclair/typebox, never with Elysia's `t`, whose numbers and booleans
+ * accept strings.
+ */
+import {
+  type ObjectOptions,
+  type SchemaOptions,
+  type Static,
+  type TObject,
+  type TProperties,
+  type TSchema,
+  Type,
+} from '@sinclair/typebox'
+import { AppError, notFound } from '../errors.ts'
+import { parseUuid, type UuidBytes } from '../ids.ts'
+import { invalidFields } from './validation.ts'
+
+/** An object that refuses fields it does not declare: request bodies and their typed parts. */
+export const Closed = <T extends TProperties>(properties: T, options: ObjectOptions = {}): TObject<T> =>
+  Type.Object(properties, { ...options, additionalProperties: false })
+
+/** T or null. */
+export const Nullable = <T extends TSchema>(schema: T, options: SchemaOptions = {}) =>
+  Type.Union([schema, Type.Null()], options)
+
+/** May be left out, and may be null. */
+export const OptionalNullable = <T extends TSchema>(schema: T, options: SchemaOptions = {}) =>
+  Type.Optional(Nullable(schema, options))
+
+/** One of the given strings; the 422 lists them. */
+export const OneOf = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
+  Type.Union(
+    values.map((value) => Type.Literal(value as T[number])),
+    options,
+  )
+
+/** A date-time on the wire of a response. Not checked again: we wrote it. */
+export const Timestamp = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'date-time' })
+
+/** A UUID in a response. */
+export const Uuid = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'uuid' })
+
+/** An object with free names, as `metadata`; `mapFromPhp` reads it. */
+export const FreeMap = (options: SchemaOptions = {}) =>
+  Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Array(Type.Unknown(), { maxItems: 0 })], {
+    ...options,
+    errorMessage: 'an object',
+  })
+
+/** PHP encodes an empty map as `[]`: the map that was meant. Undefined and null stay what they are. */
+export function mapFromPhp(value: Record<string, unknown> | readonly unknown[]): Record<string, unknown>
+export function mapFromPhp(
+  value: Record<string, unknown> | readonly unknown[] | null | undefined,
+): Record<string, unknown> | null | undefined
+export function mapFromPhp(
+  value: Record<string, unknown> | readonly unknown[] | null | undefined,
+): Record<string, unknown> | null | undefined {
+  return Array.isArray(value) ? {} : (value as Record<string, unknown> | null | undefined)
+}
+
+/** `{data: T}` as a response. */
+export const One = <T extends TSchema>(schema: T) => Type.Object({ data: schema })
+
+/** `{data: T[], pagination}` as a response. */
+export const ListOf = <T extends TSchema>(schema: T) =>
+  Type.Object({ data: Type.Array(schema), pagination: PaginationSchema })
+
+const PaginationSchema = Type.Object({
+  page: Type.Integer(),
+  per_page: Type.Integer(),
+  total: Type.Integer(),
+  total_pages: Type.Integer(),
+})
+
+const WHOLE_NUMBER = /^\d{1,15}$/
+
+/** An integer in a query. It arrives as text and is a string to handlers; `queryInteger` reads it. */
+export const QueryInteger = (options: SchemaOptions & { minimum?: number; maximum?: number; default?: number } = {}) =>
+  Type.Optional(Type.String({ 'x-integer': options }))
+
+/**
+ * The integer that `text` writes in digits, or `fallback` when it is missing. `1.5`, `1e3`, `-1`, an empty text and numbers outside
+ * `minimum..maximum` are a 422 on `field`.
+ */
+export function queryInteger(
+  field: string,
+  text: string | undefined,
+  { fallback, minimum, maximum }: { fallback: number; minimum: number; maximum: number },
+): number {
+  if (text === undefined) return fallback
+  const value = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN
+  if (value >= minimum && value <= maximum) return value
+  throw invalidFields([{ field, message: `must be a whole number from ${minimum} to ${maximum}` }])
+}
+
+const MAX_PAGE = 1_000_000_000
+const DEFAULT_PER_PAGE = 20
+
+/** The query fields of every paged list; spread into a query schema: `Closed({ ...PAGE_FIELDS, status: ... })`. */
+export const PAGE_FIELDS = {
+  page: QueryInteger({ minimum: 1, default: 1, description: 'Number of the page, from 1.' }),
+  per_page: QueryInteger({ minimum: 1, maximum: 100, default: DEFAULT_PER_PAGE, description: 'Rows on a page.' }),
+}
+
+/** The query of a list with no filter of its own. Unknown query parameters are ignored. */
+export const PageQuery = Type.Object(PAGE_FIELDS)
+
+export interface Page {
+  readonly page: number
+  readonly perPage: number
+  /** Rows before this page. */
+  readonly offset: number
+}
+
+/** Reads `page` and `per_page`; 422 when they are out of range or no whole numbers. */
+export function pageOf(query: Static<typeof PageQuery>): Page {
+  const page = queryInteger('page', query.page, { fallback: 1, minimum: 1, maximum: MAX_PAGE })
+  const perPage = queryInteger('per_page', query.per_page, { fallback: DEFAULT_PER_PAGE, minimum: 1, maximum: 100 })
+  return { page, perPage, offset: (page - 1) * perPage }
+}
+
+/**
+ * The id in a path as bytes. A text that is no UUID names nothing, so it gives the same 404 as an unknown id.
+ * @param code such as `domain_not_found`
+ * @param noun such as `domain`, for the message
+ */
+export function uuidParam(text: string | null | undefined, code: string, noun: string): UuidBytes {
+  const id = typeof text === 'string' ? parseUuid(text) : undefined
+  if (id === undefined) throw noSuch(code, noun)
+  return id
+}
+
+/** The 404 for an id that names nothing of this account. */
+export const noSuch = (code: string, noun: string): AppError => notFound(code, `There is no ${noun} with this id.`)

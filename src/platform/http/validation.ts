@@ -1,0 +1,142 @@
+/**
+ * @module Checks values against TypeBox schemas and says in human words what is wrong. Done here and not by Elysia, whose validation error
+ * copies the whole value into its message: with a body of 35 MB that is an attack. Never changes a value, never echoes one.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
+import { AppError, type ErrorDetail } from '../errors.ts'
+
+/** The faults of a value, at most MAX_DETAILS and one a field; empty when there are none. */
+export type Check = (value: unknown) => readonly ErrorDetail[]
+
+export const MAX_DETAILS = 20
+/** Several errors can concern one field; so many are looked at before the search for further fields ends. */
+const MAX_ERRORS_READ = 200
+const MAX_FIELD_LENGTH = 128
+
+/** Compiles at the first use, so that a start does not pay for a hundred schemas. */
+export function checkOf(schema: TSchema, rootName: string): Check {
+  let compiled: ReturnType<typeof TypeCompiler.Compile> | undefined
+  return (value) => {
+    compiled ??= TypeCompiler.Compile(schema)
+    return compiled.Check(value) ? [] : collect(compiled.Errors(value), rootName)
+  }
+}
+
+/** The 422 for `details`; its message names the first field. */
+export function invalidFields(details: readonly ErrorDetail[]): AppError {
+  const first = details[0]
+  const rest = details.length - 1
+  const more = rest < 1 ? '' : ` (and ${rest === 1 ? 'one more field' : `${rest} more fields`}, see details)`
+  const message = first ? `${first.field} ${first.message}${more}.` : 'The request is not valid.'
+  return new AppError(422, 'validation_failed', message, { details })
+}
+
+function collect(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] {
+  const details = new Map<string, string>()
+  let read = 0
+  for (const error of errors) {
+    for (const leaf of leavesOf(error)) {
+      const field = fieldOf(leaf.path, rootName)
+      // A missing property is reported twice: as missing, then as of the wrong type.
+      if (!details.has(field)) details.set(field, wordsFor(leaf))
+      if (details.size >= MAX_DETAILS) break
+    }
+    if (details.size >= MAX_DETAILS || ++read >= MAX_ERRORS_READ) break
+  }
+  return [...details].map(([field, message]) => ({ field, message }))
+}
+
+/** A union fails as a whole; when one variant has the value's type, that one's errors say more. */
+function* leavesOf(error: ValueError): Generator<ValueError> {
+  if (error.type === ValueErrorType.Union && error.value !== null && typeof error.value === 'object') {
+    const kind = Array.isArray(error.value) ? 'array' : 'object'
+    const variants: readonly TSchema[] = error.schema['anyOf']
+    const index = variants.findIndex((variant) => variant['type'] === kind)
+    const nested = index === -1 ? undefined : error.errors[index]
+    if (nested) {
+      for (const inner of nested) yield* leavesOf(inner)
+      return
+    }
+  }
+  yield error
+}
+
+/** `/attachments/0/filename` (RFC 6901) as `attachments.0.filename`. */
+function fieldOf(path: string, rootName: string): string {
+  if (path === '') return rootName
+  const field = path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
+  return field.length > MAX_FIELD_LENGTH ? `${field.slice(0, MAX_FIELD_LENGTH)}…` : field
+}
+
+const plural = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
+
+function wordsFor({ type, schema }: ValueError): string {
+  switch (type) {
+    case ValueErrorType.ObjectRequiredProperty:
+      return 'is required'
+    case ValueErrorType.ObjectAdditionalProperties:
+    case ValueErrorType.Never:
+      return 'is not a known field'
+    case ValueErrorType.StringMinLength:
+      return schema['minLength'] === 1
+        ? 'must not be empty'
+        : `must have at least ${plural(schema['minLength'], 'character')}`
+    case ValueErrorType.StringMaxLength:
+      return `must have at most ${plural(schema['maxLength'], 'character')}`
+    case ValueErrorType.ArrayMinItems:
+      return `must have at least ${plural(schema['minItems'], 'item')}`
+    case ValueErrorType.ArrayMaxItems:
+      return `must have at most ${plural(schema['maxItems'], 'item')}`
+    case ValueErrorType.ObjectMinProperties:
+      return `must have at least ${plural(schema['minProperties'], 'field')}`
+    case ValueErrorType.ObjectMaxProperties:
+      return `must have at most ${plural(schema['maxProperties'], 'field')}`
+    case ValueErrorType.ArrayUniqueItems:
+      return 'must not contain an item twice'
+    case ValueErrorType.IntegerMinimum:
+    case ValueErrorType.NumberMinimum:
+      return `must be at least ${schema['minimum']}`
+    case ValueErrorType.IntegerMaximum:
+    case ValueErrorType.NumberMaximum:
+      return `must be at most ${schema['maximum']}`
+    default:
+      return `must be ${describe(schema)}`
+  }
+}
+
+/** What a schema asks for, to stand after "must be". `errorMessage` in the schema's options is used as it is. */
+function describe(schema: TSchema): string {
+  if (typeof schema['errorMessage'] === 'string') return schema['errorMessage']
+  if (Array.isArray(schema['anyOf'])) {
+    const variants: readonly TSchema[] = schema['anyOf']
+    const constants = variants.filter((v) => 'const' in v)
+    if (constants.length > 1 && constants.length === variants.length) {
+      return `one of ${constants.map((v) => String(v['const'])).join(', ')}`
+    }
+    return [...new Set(variants.map(describe))].join(' or ')
+  }
+  if ('const' in schema) return JSON.stringify(schema['const'])
+  switch (schema['type']) {
+    case 'string':
+      return typeof schema['format'] === 'string' ? `a ${schema['format']} string` : stringWithPattern(schema)
+    case 'integer':
+      return 'a whole number'
+    case 'number':
+      return 'a number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return 'an array'
+    case 'object':
+      return 'an object'
+    case 'null':
+      return 'null'
+    default:
+      return 'of the documented form'
+  }
+}
+
+const stringWithPattern = (schema: TSchema): string =>
+  typeof schema['pattern'] === 'string' ? 'a string of the documented form' : 'a string'

@@ -1,0 +1,30 @@
+/**
+ * @module The exclusive lock of a data directory: one process owns it. SQLite's own file lock, held by an open transaction, so that the system
+ * gives it back however the process ends.
+ */
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+
+export interface DirectoryLock {
+  release(): void
+}
+
+/** Takes the lock; undefined when another process has it. */
+export function lockDirectory(folder: string): DirectoryLock | undefined {
+  const db = new Database(join(folder, 'lock'), { create: true, readwrite: true })
+  try {
+    db.run('PRAGMA busy_timeout = 0')
+    db.run('PRAGMA journal_mode = MEMORY')
+    db.run('BEGIN EXCLUSIVE')
+  } catch (error) {
+    db.close()
+    if (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')) return undefined
+    throw error
+  }
+  return {
+    release() {
+      db.run('ROLLBACK')
+      db.close()
+    },
+  }
+}

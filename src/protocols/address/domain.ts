@@ -1,0 +1,54 @@
+/**
+ * @module Domain names of email addresses: U-labels to A-labels (RFC 5890, UTS #46) and the rules of a host name. Never asks DNS.
+ */
+import { domainToASCII } from 'node:url'
+
+export type DomainResult =
+  | { readonly kind: 'ok'; readonly domain: string }
+  | { readonly kind: 'invalid'; readonly reason: string }
+
+/** RFC 1035 §2.3.4, in octets without the root label. */
+const MAX_DOMAIN_LENGTH = 253
+const MAX_LABEL_LENGTH = 63
+
+const ASCII_ONLY = /^[\0-\x7f]*$/
+// `domainToASCII` is a URL host parser: it decodes %61 and drops a tab, so only letters, digits, hyphens and dots may reach it.
+const HOST_CHARACTERS = /^[A-Za-z0-9.\-\u0080-\u{10ffff}]*$/u
+const ALL_DIGITS = /^[0-9]+$/
+
+/**
+ * The lower-cased A-label form of a domain in text form, with the reason when it is no fully qualified host name of at least two labels.
+ * Domain literals, a root dot at the end and underscores are refused. RFC 5321 §2.3.5.
+ */
+export function parseDomain(text: string): DomainResult {
+  if (text === '') return invalid('The address has no domain after the @.')
+  if (text.startsWith('['))
+    return invalid('The domain is an IP address in brackets; only domain names can receive mail here.')
+  // Four UTF-8 octets a character at most: what is longer than this cannot fit even before the conversion is paid for.
+  if (text.length > MAX_DOMAIN_LENGTH) return invalid('The domain is longer than 253 characters.')
+  if (!HOST_CHARACTERS.test(text))
+    return invalid(`The domain ${JSON.stringify(text)} has a character no domain can have.`)
+  const domain = toALabels(text)
+  if (domain === undefined) return invalid(`The domain ${JSON.stringify(text)} is not a valid internationalised name.`)
+  if (domain.length > MAX_DOMAIN_LENGTH) return invalid('The domain is longer than 253 characters.')
+  const labels = domain.split('.')
+  if (labels.some((label) => label === '')) return invalid('The domain has a dot too many.')
+  if (labels.length < 2) return invalid(`The domain ${JSON.stringify(text)} has no dot.`)
+  if (labels.some((label) => label.length > MAX_LABEL_LENGTH))
+    return invalid('A part of the domain is longer than 63 characters.')
+  if (labels.some((label) => label.startsWith('-') || label.endsWith('-')))
+    return invalid('A part of the domain starts or ends with a hyphen.')
+  if (!labels.every((label) => /^[a-z0-9-]+$/.test(label)))
+    return invalid(`The domain ${JSON.stringify(text)} has a character no domain can have.`)
+  if (ALL_DIGITS.test(labels.at(-1) ?? '')) return invalid('The domain ends in a number; it looks like an IP address.')
+  return { kind: 'ok', domain }
+}
+
+/** A-labels in lower case, or undefined when a label has no such form. Lengths and label rules are not checked. */
+export function toALabels(domain: string): string | undefined {
+  const lower = domain.toLowerCase()
+  if (ASCII_ONLY.test(lower) && !lower.includes('xn--')) return lower
+  return domainToASCII(lower) || undefined
+}
+
+const invalid = (reason: string): DomainResult => ({ kind: 'invalid', reason })

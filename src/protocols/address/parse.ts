@@ -1,0 +1,218 @@
+/**
+ * @module Mailboxes as people and API clients write them: `a@b`, `Name <a@b>`, also with a name that RFC 5322 would want quoted. The result is
+ * what may go into an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and a header. RFC 2047 words in names are not decoded, comments and groups
+ * are not accepted, and nothing is looked up.
+ */
+import { parseDomain, toALabels } from './domain.ts'
+
+export interface Mailbox {
+  /** Display name as text, unquoted, or undefined. */
+  readonly name: string | undefined
+  /** `localPart@domain`, at most 254 octets. */
+  readonly address: string
+  /** As given, also its case and its quotes; at most 64 octets. */
+  readonly localPart: string
+  /** A-labels in lower case. */
+  readonly domain: string
+  /** True when the local part is not ASCII, so that only a server with SMTPUTF8 can take it. */
+  readonly needsSmtpUtf8: boolean
+}
+
+interface Invalid {
+  readonly kind: 'invalid'
+  /** One sentence for the person who wrote the address. */
+  readonly reason: string
+}
+
+export type MailboxResult = ({ readonly kind: 'ok' } & Mailbox) | Invalid
+export type MailboxListResult = { readonly kind: 'ok'; readonly mailboxes: readonly Mailbox[] } | Invalid
+
+const MAX_MAILBOX_LENGTH = 1_000
+const MAX_LIST_LENGTH = 20_000
+const MAX_LIST_COUNT = 100
+/** Quoted and escaped, a name of this length still fits a header line of 998 octets together with its address. */
+const MAX_NAME_LENGTH = 256
+/** RFC 5321 §4.5.3.1.1. */
+const MAX_LOCAL_PART_OCTETS = 64
+/** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. */
+const MAX_ADDRESS_OCTETS = 254
+
+// C0, DEL, C1 and the two Unicode line ends: none has a place in a header, and some end it.
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+// RFC 5322 §3.2.3 atext, plus what RFC 6531 §3.3 adds; spaces and invisible characters beyond ASCII stay out.
+const ATOM = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|(?![\p{Z}\p{C}])[\u0080-\u{10ffff}])+$/u
+const PHRASE = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ ]*$/
+const ASCII_ONLY = /^[\0-\x7f]*$/
+
+/**
+ * Parses one mailbox. The address is what stands in the last `<...>`, or the whole text when there is none; a name before it may have commas,
+ * dots and UTF-8 without quotes. An IDN becomes A-labels; domain literals and single-label domains are invalid. Never throws.
+ */
+export function parseMailbox(text: string): MailboxResult {
+  if (text.length > MAX_MAILBOX_LENGTH) return invalid('The address is longer than 1,000 characters.')
+  if (CONTROL.test(text)) return invalid('The address has a line break or another control character.')
+  if (!text.isWellFormed()) return invalid('The address is not valid Unicode text.')
+  const trimmed = text.trim()
+  if (trimmed === '') return invalid('The address is empty.')
+  const open = trimmed.lastIndexOf('<')
+  if (open === -1) {
+    if (trimmed.endsWith('>')) return invalid('The address has a ">" without a "<" before it.')
+    return parseAddress(trimmed, undefined)
+  }
+  if (!trimmed.endsWith('>')) return invalid('The address must end with the ">" that closes the last "<".')
+  const name = parseName(trimmed.slice(0, open).trim())
+  if (name.kind === 'invalid') return name
+  return parseAddress(trimmed.slice(open + 1, -1).trim(), name.name)
+}
+
+/**
+ * Parses a comma list of mailboxes as in Reply-To. A comma inside quotes or angle brackets separates nothing, and neither does one in an
+ * unquoted name (`Doe, Jane <j@example.com>`): a piece with no address joins the piece after it. At most 100 mailboxes; never throws.
+ */
+export function parseMailboxList(text: string): MailboxListResult {
+  if (text.length > MAX_LIST_LENGTH) return invalid('The list of addresses is longer than 20,000 characters.')
+  const mailboxes: Mailbox[] = []
+  let pending = ''
+  const pieces = splitAtCommas(text)
+  for (const [index, piece] of pieces.entries()) {
+    const joined = pending === '' ? piece : `${pending},${piece}`
+    if (!piece.includes('@') && index < pieces.length - 1) {
+      if (piece.trim() === '') return invalid('The list of addresses has a comma too many.')
+      pending = joined
+      continue
+    }
+    pending = ''
+    const result = parseMailbox(joined)
+    if (result.kind === 'invalid') return result
+    const { kind: _, ...mailbox } = result
+    mailboxes.push(mailbox)
+    if (mailboxes.length > MAX_LIST_COUNT) return invalid('The list has more than 100 addresses.')
+  }
+  return { kind: 'ok', mailboxes }
+}
+
+/**
+ * A mailbox in the text form of a header, not yet encoded for the wire: the name is quoted when RFC 5322 §3.2.5 wants it. `parseMailbox` of
+ * the result gives the same name and address back. Throws when the name holds a control character: that is a bug of the caller.
+ */
+export function formatMailbox(mailbox: { readonly name: string | undefined; readonly address: string }): string {
+  const { name, address } = mailbox
+  if (CONTROL.test(address) || (name !== undefined && CONTROL.test(name)))
+    throw new Error('a mailbox with a control character reached formatMailbox')
+  const text = name?.replace(/\s+/g, ' ').trim() ?? ''
+  if (text === '') return address.includes(' ') ? `<${address}>` : address
+  return PHRASE.test(text) ? `${text} <${address}>` : `"${text.replace(/["\\]/g, '\\$&')}" <${address}>`
+}
+
+/**
+ * The key by which two spellings of one address are equal: lower case as a whole, the domain in A-labels, a local part without needless quotes,
+ * Unicode composed. A key for comparing and looking up, never an address to send to (RFC 5321 §2.4: case may matter to the owner). Takes any
+ * text; what has no domain is only lower-cased.
+ */
+export function normaliseAddress(address: string): string {
+  const text = address.trim().normalize('NFC').toLowerCase()
+  const at = text.lastIndexOf('@')
+  if (at === -1) return text
+  const domain = text.slice(at + 1)
+  return `${unquoteLocalPart(text.slice(0, at))}@${toALabels(domain) ?? domain}`
+}
+
+function parseAddress(text: string, name: string | undefined): MailboxResult {
+  const at = text.startsWith('"') ? endOfQuotes(text) : text.lastIndexOf('@')
+  if (at === -1 || text[at] !== '@')
+    return invalid(`${JSON.stringify(text)} is not an address: it has no @ after a local part.`)
+  const localPart = text.slice(0, at)
+  const reason = faultOfLocalPart(localPart)
+  if (reason !== undefined) return invalid(reason)
+  const parsed = parseDomain(text.slice(at + 1))
+  if (parsed.kind === 'invalid') return parsed
+  const address = `${localPart}@${parsed.domain}`
+  if (Buffer.byteLength(address) > MAX_ADDRESS_OCTETS) return invalid('The address is longer than 254 characters.')
+  return {
+    kind: 'ok',
+    name,
+    address,
+    localPart,
+    domain: parsed.domain,
+    needsSmtpUtf8: !ASCII_ONLY.test(localPart),
+  }
+}
+
+function faultOfLocalPart(localPart: string): string | undefined {
+  if (localPart === '' || localPart === '""') return 'The address has nothing before the @.'
+  if (Buffer.byteLength(localPart) > MAX_LOCAL_PART_OCTETS) return 'The part before the @ is longer than 64 octets.'
+  // The message composer takes angle brackets out of addresses, so header and envelope would differ.
+  if (/[<>]/.test(localPart)) return 'The part before the @ has an angle bracket.'
+  if (localPart.startsWith('"')) return undefined
+  if (localPart.includes('@')) return 'The address has more than one @.'
+  if (localPart.split('.').includes('')) return 'The part before the @ has a dot too many.'
+  return localPart.split('.').every((atom) => ATOM.test(atom))
+    ? undefined
+    : 'The part before the @ has a space or a character that is only allowed in quotes.'
+}
+
+/** Index just after the quoted string the text starts with, or -1 when it never closes. RFC 5321 §4.1.2 Quoted-string. */
+function endOfQuotes(text: string): number {
+  for (let i = 1; i < text.length; i++) {
+    if (text[i] === '\\') i++
+    else if (text[i] === '"') return i + 1
+  }
+  return -1
+}
+
+/** `"a.b"` and `a.b` are one mailbox (RFC 5321 §4.1.2); other quoted forms stay as they are. */
+function unquoteLocalPart(localPart: string): string {
+  if (!localPart.startsWith('"') || endOfQuotes(localPart) !== localPart.length) return localPart
+  const content = localPart.slice(1, -1).replace(/\\(.)/g, '$1')
+  return content.split('.').every((atom) => ATOM.test(atom)) ? content : localPart
+}
+
+type NameResult = { readonly kind: 'ok'; readonly name: string | undefined } | Invalid
+
+/** A name that starts with a quote follows RFC 5322 §3.2.5; any other is taken as written, quotes within included. */
+function parseName(text: string): NameResult {
+  let name = text
+  if (text.startsWith('"')) {
+    const unquoted = unquotePhrase(text)
+    if (unquoted === undefined) return invalid('The name before the address has a quote that is never closed.')
+    name = unquoted
+  }
+  name = name.replace(/\s+/g, ' ').trim()
+  if (name.length > MAX_NAME_LENGTH) return invalid('The name before the address is longer than 256 characters.')
+  return { kind: 'ok', name: name === '' ? undefined : name }
+}
+
+function unquotePhrase(text: string): string | undefined {
+  let result = ''
+  let isQuoted = false
+  for (let i = 0; i < text.length; i++) {
+    const character = text.charAt(i)
+    if (character === '"') isQuoted = !isQuoted
+    else if (character === '\\' && isQuoted && i + 1 < text.length) result += text.charAt(++i)
+    else result += character
+  }
+  return isQuoted ? undefined : result
+}
+
+function splitAtCommas(text: string): string[] {
+  const pieces: string[] = []
+  let start = 0
+  let isQuoted = false
+  let isInBrackets = false
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i]
+    if (character === '\\' && isQuoted) i++
+    else if (character === '"') isQuoted = !isQuoted
+    else if (isQuoted) continue
+    else if (character === '<') isInBrackets = true
+    else if (character === '>') isInBrackets = false
+    else if (character === ',' && !isInBrackets) {
+      pieces.push(text.slice(start, i))
+      start = i + 1
+    }
+  }
+  pieces.push(text.slice(start))
+  return pieces
+}
+
+const invalid = (reason: string): Invalid => ({ kind: 'invalid', reason })

@@ -1,0 +1,64 @@
+/**
+ * @module DKIM keys and their DNS record (RFC 6376 §3.6.1). Makes keys on a thread of the crypto library, so the event loop goes on; never stores
+ * one and never asks DNS.
+ */
+import { generateKeyPair } from 'node:crypto'
+import { promisify } from 'node:util'
+
+export interface DkimKey {
+  /** PKCS #8 in PEM. Secret. */
+  readonly privateKeyPem: string
+  /** Base64 of the SubjectPublicKeyInfo in DER, as the p= tag has it; 392 characters. */
+  readonly publicKey: string
+}
+
+export type DkimRecord =
+  | {
+      readonly kind: 'ok'
+      /** Every tag of the record by name. White space within p= is taken out; an empty p= says that the key is revoked. */
+      readonly tags: ReadonlyMap<string, string>
+    }
+  | { readonly kind: 'invalid'; readonly reason: string }
+
+/** RFC 8301 §3.2: signers should use at least 2048 bits; longer keys no longer fit a UDP answer. */
+const MODULUS_BITS = 2048
+const MAX_RECORD_LENGTH = 8_192
+/** RFC 6376 §3.2 tag-name. */
+const TAG_NAME = /^[A-Za-z][A-Za-z0-9_]*$/
+
+/** A new RSA-2048 key pair. */
+export async function generateDkimKey(): Promise<DkimKey> {
+  const { privateKey, publicKey } = await promisify(generateKeyPair)('rsa', {
+    modulusLength: MODULUS_BITS,
+    publicKeyEncoding: { type: 'spki', format: 'der' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  })
+  return { privateKeyPem: privateKey, publicKey: publicKey.toString('base64') }
+}
+
+/** The TXT record for `selector._domainkey.domain`, unsplit: over 255 octets, so DNS carries it as two strings. */
+export const dkimRecord = (publicKey: string): string => `v=DKIM1; k=rsa; p=${publicKey}`
+
+/**
+ * Reads a DKIM key record, given as the joined strings of one TXT record. Unknown tags are kept and mean nothing; a duplicate tag, a v= that is
+ * not first or not DKIM1, and a missing p= make it invalid. RFC 6376 §3.2, §3.6.1. Never throws.
+ */
+export function parseDkimRecord(text: string): DkimRecord {
+  if (text.length > MAX_RECORD_LENGTH) return invalid('The record is longer than 8,192 characters.')
+  const tags = new Map<string, string>()
+  const specs = text.split(';')
+  if (specs.at(-1)?.trim() === '') specs.pop()
+  for (const [index, spec] of specs.entries()) {
+    const equals = spec.indexOf('=')
+    const name = equals === -1 ? '' : spec.slice(0, equals).trim()
+    if (!TAG_NAME.test(name))
+      return invalid(`${JSON.stringify(spec.trim().slice(0, 40))} is not a tag of the form name=value.`)
+    if (tags.has(name)) return invalid(`The tag ${name}= occurs twice.`)
+    const value = spec.slice(equals + 1).trim()
+    if (name === 'v' && (index > 0 || value !== 'DKIM1')) return invalid('The tag v= must come first and be DKIM1.')
+    tags.set(name, name === 'p' ? value.replace(/\s+/g, '') : value)
+  }
+  return tags.has('p') ? { kind: 'ok', tags } : invalid('The record has no p= tag with a public key.')
+}
+
+const invalid = (reason: string): DkimRecord => ({ kind: 'invalid', reason })

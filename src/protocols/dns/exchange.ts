@@ -1,0 +1,109 @@
+/**
+ * @module One question to one server: UDP from a new port each time, TCP when the answer is cut short (RFC 7766). Holds no socket open between
+ * questions, so it never keeps a process alive; knows no cache, no second server and no CNAME.
+ */
+import { createSocket } from 'node:dgram'
+import { connect, isIPv6 } from 'node:net'
+import type { Clock } from '#platform/clock.ts'
+import { decodeResponse, encodeQuery, type Question, type Response } from './message.ts'
+
+export interface Server {
+  readonly host: string
+  readonly port: number
+}
+
+/** `silent`: nothing came in time; `broken`: unreachable, cut off, or an answer that cannot be read. */
+export type ExchangeResult =
+  | { readonly kind: 'response'; readonly response: Response }
+  | { readonly kind: 'silent' }
+  | { readonly kind: 'broken' }
+
+export interface ExchangeOptions {
+  readonly clock: Clock
+  readonly timeoutMs: number
+  readonly randomId: () => number
+  /** Ends the exchange as `broken`. */
+  readonly signal: AbortSignal
+}
+
+/** Asks `server` over UDP, again without EDNS when it does not know that, and over TCP when the answer was truncated. */
+export async function exchange(server: Server, question: Question, options: ExchangeOptions): Promise<ExchangeResult> {
+  let result = await overUdp(server, question, true, options)
+  if (result.kind === 'response' && result.response.rcode === 'unsupported') {
+    result = await overUdp(server, question, false, options)
+  }
+  if (result.kind === 'response' && result.response.truncated) return overTcp(server, question, options)
+  return result
+}
+
+function overUdp(server: Server, question: Question, edns: boolean, options: ExchangeOptions): Promise<ExchangeResult> {
+  const id = options.randomId() & 0xffff
+  const query = encodeQuery(question, id, edns)
+  return new Promise((resolve) => {
+    // A socket a query: the port, chosen by the system, is half of what a forger has to guess (RFC 5452 §9.2).
+    const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
+    const finish = ending(options, resolve, () => socket.close())
+    socket.on('error', () => finish({ kind: 'broken' }))
+    socket.on('message', (bytes) => {
+      const read = decodeResponse(bytes, question, id)
+      if (read.kind === 'other') return
+      finish(read.kind === 'malformed' ? { kind: 'broken' } : read)
+    })
+    // Connected: the kernel drops what others send, and tells of a closed port at once.
+    socket.connect(server.port, server.host, (error?: unknown) => {
+      // Without a route to the server the callback gets the error, and nothing is emitted.
+      if (error) finish({ kind: 'broken' })
+      else if (!finish.done()) socket.send(query)
+    })
+  })
+}
+
+function overTcp(server: Server, question: Question, options: ExchangeOptions): Promise<ExchangeResult> {
+  const id = options.randomId() & 0xffff
+  const query = encodeQuery(question, id, true)
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(query.length)
+  return new Promise((resolve) => {
+    const socket = connect(server.port, server.host)
+    const finish = ending(options, resolve, () => socket.destroy())
+    const chunks: Buffer[] = []
+    let receivedBytes = 0
+    socket.on('error', () => finish({ kind: 'broken' }))
+    socket.on('close', () => finish({ kind: 'broken' }))
+    socket.on('connect', () => socket.write(Buffer.concat([length, query])))
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk)
+      receivedBytes += chunk.length
+      // The length is 16 bits, so no more than 64 KiB is ever gathered.
+      if (receivedBytes < 2) return
+      const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
+      chunks.splice(0, chunks.length, bytes)
+      const end = 2 + bytes.readUInt16BE(0)
+      if (bytes.length < end) return
+      const read = decodeResponse(bytes.subarray(2, end), question, id)
+      finish(read.kind === 'response' ? read : { kind: 'broken' })
+    })
+  })
+}
+
+interface Ending {
+  (result: ExchangeResult): void
+  done(): boolean
+}
+
+/** The one way out of an exchange: the first result counts, timer and socket are released with it. */
+function ending(options: ExchangeOptions, resolve: (result: ExchangeResult) => void, release: () => void): Ending {
+  let isDone = false
+  const finish = (result: ExchangeResult): void => {
+    if (isDone) return
+    isDone = true
+    timer.cancel()
+    options.signal.removeEventListener('abort', abort)
+    release()
+    resolve(result)
+  }
+  const abort = () => finish({ kind: 'broken' })
+  const timer = options.clock.after(options.timeoutMs, () => finish({ kind: 'silent' }))
+  options.signal.addEventListener('abort', abort)
+  return Object.assign(finish, { done: () => isDone })
+}

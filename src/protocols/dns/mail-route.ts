@@ -1,0 +1,136 @@
+/**
+ * @module Where mail for a domain goes: its MX hosts in the order to try them, and the addresses of one host (RFC 5321 §5.1, null MX of RFC
+ * 7505). Never decides whether an address may be dialled (special-addresses.ts) and never dials.
+ */
+import { isIP } from 'node:net'
+import { type Answer, type FailedAnswer, isFailed, type MxRecord, type Resolver } from './resolver.ts'
+
+export interface MailHost {
+  readonly host: string
+  readonly preference: number
+}
+
+export type MailRoute =
+  | {
+      readonly kind: 'ok'
+      /** In the order to try them. */
+      readonly hosts: readonly MailHost[]
+      /** The domain has no MX, and is its own mail host. */
+      readonly implicit: boolean
+      readonly ttlSeconds: number
+    }
+  /** The domain says that it takes no mail (RFC 7505): permanent, 5.1.10. */
+  | { readonly kind: 'null-mx' }
+  /** Permanent, 5.1.2. */
+  | { readonly kind: 'nxdomain' }
+  /** The domain exists, with neither MX nor address: permanent, 5.1.2. */
+  | { readonly kind: 'no-mail-host' }
+  /** Aliases that lead nowhere; worth another try later. */
+  | { readonly kind: 'loop' }
+  /** `reason` is a sentence for a person. */
+  | { readonly kind: 'temporary'; readonly reason: string }
+
+export type HostAddresses =
+  /** IPv4 before IPv6. */
+  | { readonly kind: 'ok'; readonly addresses: readonly string[]; readonly ttlSeconds: number }
+  | { readonly kind: 'nxdomain' }
+  /** The host exists and has no address of the wanted kinds. */
+  | { readonly kind: 'nodata' }
+  | { readonly kind: 'loop' }
+  | { readonly kind: 'temporary'; readonly reason: string }
+
+const MOST_HOSTS = 20
+const MOST_ADDRESSES = 20
+
+/**
+ * The mail hosts of `domain` (A-labels). An address literal is none of its business.
+ * @param shuffle puts hosts of equal preference into a random order, to spread the load (RFC 5321 §5.1)
+ */
+export async function resolveMailHosts(
+  resolver: Resolver,
+  domain: string,
+  { shuffle }: { shuffle: <T>(items: readonly T[]) => T[] },
+): Promise<MailRoute> {
+  const answer = await resolver.mx(domain)
+  switch (answer.kind) {
+    case 'ok':
+      return routeOf(domain, answer.records, answer.ttlSeconds, shuffle)
+    case 'nodata':
+      return implicitRoute(resolver, domain)
+    case 'nxdomain':
+    case 'loop':
+      return { kind: answer.kind }
+    default:
+      return { kind: 'temporary', reason: failure(answer, 'mail servers (MX)', domain) }
+  }
+}
+
+function routeOf(
+  domain: string,
+  records: readonly MxRecord[],
+  ttlSeconds: number,
+  shuffle: <T>(items: readonly T[]) => T[],
+): MailRoute {
+  // RFC 7505 §3: a null MX beside others is a mistake, and the others are meant.
+  const named = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
+  if (named.length === 0) return { kind: 'null-mx' }
+  // RFC 5321 §5.1: an MX names a host; an address in its place resolves to nothing.
+  const usable = named.filter((r) => isIP(r.exchange) === 0)
+  if (usable.length === 0) {
+    return { kind: 'temporary', reason: `The MX records of ${domain} hold IP addresses where they must name hosts.` }
+  }
+  const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
+  const hosts = new Map<string, MailHost>()
+  for (const { exchange, preference } of sorted) {
+    if (!hosts.has(exchange) && hosts.size < MOST_HOSTS) hosts.set(exchange, { host: exchange, preference })
+  }
+  return { kind: 'ok', hosts: [...hosts.values()], implicit: false, ttlSeconds }
+}
+
+async function implicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
+  // Both kinds: whether IPv6 is dialled is decided with the addresses, and a host of IPv6 alone is a mail host all the same.
+  const found = await resolveHostAddresses(resolver, domain, { ipv6: true })
+  switch (found.kind) {
+    case 'ok': {
+      const host = domain.toLowerCase().replace(/\.$/, '')
+      return { kind: 'ok', hosts: [{ host, preference: 0 }], implicit: true, ttlSeconds: found.ttlSeconds }
+    }
+    // The name exists, as the MX answer has said.
+    case 'nodata':
+    case 'nxdomain':
+      return { kind: 'no-mail-host' }
+    default:
+      return found
+  }
+}
+
+/** The addresses of a mail host. One kind of address that fails to resolve does not hide the other. */
+export async function resolveHostAddresses(
+  resolver: Resolver,
+  host: string,
+  { ipv6 }: { ipv6: boolean },
+): Promise<HostAddresses> {
+  const [a, aaaa] = await Promise.all([resolver.a(host), ipv6 ? resolver.aaaa(host) : undefined])
+  const answers: Answer<string>[] = aaaa === undefined ? [a] : [a, aaaa]
+  const found = answers.flatMap((answer) => (answer.kind === 'ok' ? [answer] : []))
+  if (found.length > 0) {
+    const addresses = [...new Set(found.flatMap((answer) => answer.records))].slice(0, MOST_ADDRESSES)
+    return { kind: 'ok', addresses, ttlSeconds: Math.min(...found.map((answer) => answer.ttlSeconds)) }
+  }
+  const failed = answers.find(isFailed)
+  if (failed !== undefined) return { kind: 'temporary', reason: failure(failed, 'addresses', host) }
+  if (answers.some((answer) => answer.kind === 'loop')) return { kind: 'loop' }
+  // Servers that answer NXDOMAIN for one type only are broken; the other type's answer is the truth then.
+  return { kind: answers.every((answer) => answer.kind === 'nxdomain') ? 'nxdomain' : 'nodata' }
+}
+
+function failure(answer: FailedAnswer, what: string, name: string): string {
+  switch (answer.kind) {
+    case 'timeout':
+      return `The DNS servers did not answer in time when asked for the ${what} of ${name}.`
+    case 'servfail':
+      return `The DNS servers could not look up the ${what} of ${name} (SERVFAIL).`
+    case 'refused':
+      return `The DNS servers refused to look up the ${what} of ${name}.`
+  }
+}

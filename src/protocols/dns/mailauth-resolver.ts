@@ -1,0 +1,46 @@
+/**
+ * @module Our resolver in the shape that mailauth's SPF, DKIM and DMARC want: `resolve(name, type)` of node:dns, with its shapes and error codes.
+ */
+import type { Answer, Resolver } from './resolver.ts'
+
+/** As mailauth calls it: TXT as a list of strings a record, MX as objects, all else as text. Rejects with an Error whose `code` tells why. */
+export type MailauthResolver = (name: string, type: string) => Promise<string[] | string[][]>
+
+const CODES = {
+  nodata: 'ENODATA',
+  nxdomain: 'ENOTFOUND',
+  servfail: 'ESERVFAIL',
+  refused: 'EREFUSED',
+  timeout: 'ETIMEOUT',
+  loop: 'ESERVFAIL',
+} as const
+
+export function mailauthResolver(resolver: Resolver): MailauthResolver {
+  return async (name, type) => {
+    switch (type) {
+      case 'TXT':
+        return recordsOf(await resolver.txt(name), name, type).map((text) => [text])
+      case 'A':
+        return recordsOf(await resolver.a(name), name, type)
+      case 'AAAA':
+        return recordsOf(await resolver.aaaa(name), name, type)
+      case 'CNAME':
+        return recordsOf(await resolver.cname(name), name, type)
+      case 'PTR':
+        return recordsOf(await resolver.ptr(name), name, type)
+      case 'MX': {
+        const records = recordsOf(await resolver.mx(name), name, type)
+        // mailauth's type knows texts only, its code reads these objects.
+        return records.map(({ exchange, preference }) => ({ exchange, priority: preference })) as unknown as string[]
+      }
+      default:
+        throw Object.assign(new Error(`${type} is not looked up`), { code: 'ENODATA' })
+    }
+  }
+}
+
+function recordsOf<T>(answer: Answer<T>, name: string, type: string): T[] {
+  if (answer.kind === 'ok') return [...answer.records]
+  const code = CODES[answer.kind]
+  throw Object.assign(new Error(`${type} of ${name}: ${code}`), { code })
+}

@@ -1,0 +1,156 @@
+/**
+ * @module Queries and answers as DNS messages (RFC 1035 §4, EDNS0 of RFC 6891), over dns-packet. Pure: opens no socket.
+ */
+import { isIPv4, isIPv6 } from 'node:net'
+import { decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
+import { ipv6Groups } from './special-addresses.ts'
+
+export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR'
+
+export interface Question {
+  /** Normalised by `normalizeName`. */
+  readonly name: string
+  readonly type: QueryType
+}
+
+/** The UDP answer size that is not fragmented on any path (DNS flag day 2020). */
+const UDP_PAYLOAD_BYTES = 1232
+const LONGEST_NAME_OCTETS = 253
+const LONGEST_LABEL_OCTETS = 63
+
+/** Lower-case, without the trailing dot; undefined for what cannot be a name in DNS (RFC 1035 §2.3.4) or is not ASCII. */
+export function normalizeName(name: string): string | undefined {
+  if (name.length > LONGEST_NAME_OCTETS + 1) return undefined
+  const bare = (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
+  if (bare.length > LONGEST_NAME_OCTETS || !/^[\x21-\x7e]+$/.test(bare)) return undefined
+  return bare.split('.').every((label) => label !== '' && label.length <= LONGEST_LABEL_OCTETS) ? bare : undefined
+}
+
+/** The name under which an address has its PTR record (RFC 1035 §3.5, RFC 3596 §2.5); undefined when `ip` is no address. */
+export function arpaName(ip: string): string | undefined {
+  if (isIPv4(ip)) return `${ip.split('.').reverse().join('.')}.in-addr.arpa`
+  if (!isIPv6(ip)) return undefined
+  const [bare = ''] = ip.split('%')
+  const nibbles = ipv6Groups(bare)
+    .map((group) => group.toString(16).padStart(4, '0'))
+    .join('')
+  return `${[...nibbles].reverse().join('.')}.ip6.arpa`
+}
+
+/** @param edns false for servers older than RFC 6891, which answer FORMERR to it */
+export function encodeQuery(question: Question, id: number, edns: boolean): Buffer {
+  return encode({
+    type: 'query',
+    id,
+    flags: RECURSION_DESIRED,
+    questions: [{ name: question.name, type: question.type, class: 'IN' }],
+    additionals: edns ? [EDNS] : [],
+  })
+}
+
+const EDNS: PacketAnswer = {
+  name: '.',
+  type: 'OPT',
+  udpPayloadSize: UDP_PAYLOAD_BYTES,
+  extendedRcode: 0,
+  ednsVersion: 0,
+  flags: 0,
+  flag_do: false,
+  options: [],
+}
+
+export interface AnswerRecord {
+  /** Lower-case owner. */
+  readonly name: string
+  readonly type: string
+  readonly ttlSeconds: number
+  readonly data: unknown
+}
+
+export type Rcode = 'noerror' | 'nxdomain' | 'servfail' | 'refused' | 'unsupported'
+
+export interface Response {
+  readonly rcode: Rcode
+  readonly truncated: boolean
+  readonly answers: readonly AnswerRecord[]
+  /** The SOA of a negative answer: its owner and for how long the absence holds (RFC 2308 §5). */
+  readonly soa: { readonly owner: string; readonly ttlSeconds: number } | undefined
+}
+
+/**
+ * Reads what came for a query.
+ * @returns `other` for what does not answer it (another id or question: forged or late, to be passed over), `malformed` for a message with the
+ * right id that cannot be read.
+ */
+export function decodeResponse(
+  bytes: Buffer,
+  question: Question,
+  id: number,
+): { kind: 'response'; response: Response } | { kind: 'other' } | { kind: 'malformed' } {
+  if (bytes.length < 12 || bytes.readUInt16BE(0) !== id || (bytes.readUInt16BE(2) & 0x8000) === 0) {
+    return { kind: 'other' }
+  }
+  let packet: ReturnType<typeof decode>
+  try {
+    packet = decode(bytes)
+  } catch {
+    return { kind: 'malformed' }
+  }
+  const flags = bytes.readUInt16BE(2)
+  const rcode = rcodeOf(flags & 0xf, packet.additionals ?? [])
+  const asked = packet.questions?.[0]
+  // Some servers leave the question out of an error; nothing of such an answer is used but the error.
+  if (asked === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
+    return { kind: 'response', response: { rcode, truncated: false, answers: [], soa: undefined } }
+  }
+  if (asked === undefined || asked.name.toLowerCase() !== question.name || asked.type !== question.type) {
+    return { kind: 'other' }
+  }
+  return {
+    kind: 'response',
+    response: {
+      rcode,
+      truncated: packet.flag_tc,
+      answers: (packet.answers ?? []).flatMap((a) => (a.type === 'OPT' ? [] : [recordOf(a)])),
+      soa: soaOf(packet.authorities ?? []),
+    },
+  }
+}
+
+function rcodeOf(low: number, additionals: readonly PacketAnswer[]): Rcode {
+  const opt = additionals.find((a) => a.type === 'OPT')
+  const high = opt?.type === 'OPT' ? opt.extendedRcode : 0
+  switch (high * 16 + low) {
+    case 0:
+      return 'noerror'
+    case 3:
+      return 'nxdomain'
+    case 5:
+      return 'refused'
+    case 1: // FORMERR, NOTIMP and BADVERS are how a server says that it does not know EDNS (RFC 6891 §7).
+    case 4:
+    case 16:
+      return 'unsupported'
+    default:
+      return 'servfail'
+  }
+}
+
+// RFC 2181 §8: a TTL with the top bit set counts as zero.
+const ttlOf = (ttl: number | undefined): number => (ttl === undefined || ttl > 0x7fffffff ? 0 : ttl)
+
+const recordOf = (answer: Exclude<PacketAnswer, { type: 'OPT' }>): AnswerRecord => ({
+  name: answer.name.toLowerCase(),
+  type: answer.type,
+  ttlSeconds: ttlOf('ttl' in answer ? answer.ttl : 0),
+  data: 'data' in answer ? answer.data : undefined,
+})
+
+function soaOf(authorities: readonly PacketAnswer[]): Response['soa'] {
+  for (const authority of authorities) {
+    if (authority.type !== 'SOA') continue
+    const ttlSeconds = Math.min(ttlOf(authority.ttl), ttlOf(authority.data.minimum))
+    return { owner: authority.name.toLowerCase(), ttlSeconds }
+  }
+  return undefined
+}

@@ -1,0 +1,256 @@
+/**
+ * @module A stub resolver (RFC 1034 §5.3.1) that tells "no such record", "no such name" and "no answer" apart, which mail depends on: a cache,
+ * one question for many who ask the same, CNAMEs followed, the next server when one fails. Uses neither node:dns nor the system's resolver.
+ */
+import type { Clock } from '#platform/clock.ts'
+import { createTtlCache } from './cache.ts'
+import { type ExchangeResult, exchange, type Server } from './exchange.ts'
+import { type AnswerRecord, arpaName, normalizeName, type QueryType, type Question, type Response } from './message.ts'
+import { parseServer } from './servers.ts'
+
+/** A mail exchanger; `exchange` is lower-case without a trailing dot, and '' for a null MX (RFC 7505). */
+export interface MxRecord {
+  readonly preference: number
+  readonly exchange: string
+}
+
+/** No answer that could be used; the same question may be answered later. */
+export interface FailedAnswer {
+  /** `timeout` also stands for servers that could not be reached at all. */
+  readonly kind: 'servfail' | 'refused' | 'timeout'
+}
+
+export type Answer<T> =
+  | { readonly kind: 'ok'; readonly records: readonly T[]; readonly ttlSeconds: number }
+  /** The name exists and has no record of this type. */
+  | { readonly kind: 'nodata' }
+  | { readonly kind: 'nxdomain' }
+  | FailedAnswer
+  /** A chain of CNAMEs that comes back to itself or is longer than the resolver follows. */
+  | { readonly kind: 'loop' }
+
+/** Asks DNS. Names are ASCII (A-labels); one that cannot exist in DNS is `nxdomain` without a question. */
+export interface Resolver extends Disposable {
+  mx(name: string): Promise<Answer<MxRecord>>
+  a(name: string): Promise<Answer<string>>
+  aaaa(name: string): Promise<Answer<string>>
+  /** One text a record: its strings joined without anything between them (RFC 7208 §3.3, RFC 6376 §3.6.2.2). */
+  txt(name: string): Promise<Answer<string>>
+  /** The target of the CNAME at `name` itself, which is not followed. */
+  cname(name: string): Promise<Answer<string>>
+  /** Host names of an IP address, or of a name below `in-addr.arpa` or `ip6.arpa`. */
+  ptr(ipOrArpaName: string): Promise<Answer<string>>
+  /** Ends what is in flight with `timeout`, and answers `timeout` from then on. */
+  close(): void
+}
+
+/** True for an answer that says nothing about the name: the question has to be asked again later. */
+export const isFailed = (answer: { readonly kind: string }): answer is FailedAnswer =>
+  answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
+
+export interface ResolverOptions {
+  /** In order of preference: `192.0.2.1`, `192.0.2.1:53`, `[2001:db8::1]:53`. */
+  readonly servers: readonly string[]
+  readonly clock: Clock
+  /** For one question to one server; 5,000 unless told. */
+  readonly timeoutMs?: number
+  /** Rounds over all servers; 2 unless told. */
+  readonly attempts?: number
+  /** A random integer of at least 16 bits, unpredictable (RFC 5452 §9.1). */
+  readonly randomId: () => number
+  /** 10,000 unless told; 0 asks anew each time. */
+  readonly cacheEntries?: number
+  /** No answer is kept longer; 3,600 unless told. */
+  readonly maxTtlSeconds?: number
+  /** How long an absence is kept; unless told as the zone's SOA says, at most 300. */
+  readonly negativeTtlSeconds?: number
+}
+
+const LONGEST_CNAME_CHAIN = 8
+const MOST_RECORDS = 500
+const MOST_EXCHANGES_AT_ONCE = 256
+const FAILURE_TTL_SECONDS = 5
+const MAX_NEGATIVE_TTL_SECONDS = 300
+/** RFC 2308 §5 forbids keeping an absence that came without a SOA; this only absorbs a burst. */
+const NEGATIVE_TTL_WITHOUT_SOA_SECONDS = 5
+/** Bounds what hostile zones with huge records can make the cache hold. */
+const CACHE_WEIGHT_BYTES = 16 * 1024 * 1024
+
+interface Looked {
+  readonly answer: Answer<unknown>
+  /** For how long the answer may be kept. */
+  readonly keepSeconds: number
+  readonly weight: number
+}
+
+/**
+ * Opens nothing until asked.
+ * @throws TypeError when `servers` is empty or holds what is no server address
+ */
+export function createResolver(options: ResolverOptions): Resolver {
+  const servers = options.servers.map(parseServer)
+  if (servers.length === 0) throw new TypeError('servers: at least one DNS server is needed')
+  const { clock, randomId, timeoutMs = 5000, attempts = 2, maxTtlSeconds = 3600 } = options
+  const cache = createTtlCache<Answer<unknown>>(clock, {
+    maxEntries: options.cacheEntries ?? 10_000,
+    maxWeight: CACHE_WEIGHT_BYTES,
+  })
+  const inFlight = new Map<string, Promise<Answer<unknown>>>()
+  const closing = new AbortController()
+  const limit = createLimit(MOST_EXCHANGES_AT_ONCE)
+
+  const askServer = (server: Server, question: Question): Promise<ExchangeResult> =>
+    limit(async () =>
+      closing.signal.aborted
+        ? { kind: 'broken' }
+        : exchange(server, question, { clock, timeoutMs, randomId, signal: closing.signal }),
+    )
+
+  /** The first usable answer of any server, else the failure that says most. */
+  async function ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout'> {
+    let worth = new Set(servers)
+    let failure: 'servfail' | 'refused' | 'timeout' = 'timeout'
+    for (let round = 0; round < attempts && worth.size > 0; round++) {
+      for (const server of worth) {
+        const result = await askServer(server, question)
+        if (result.kind !== 'response') continue
+        const { rcode } = result.response
+        if (rcode === 'noerror' || rcode === 'nxdomain') return result.response
+        // A server that has said so once says so again: only silence is worth a second round.
+        worth = new Set([...worth].filter((s) => s !== server))
+        if (rcode !== 'refused') failure = 'servfail'
+        else if (failure === 'timeout') failure = 'refused'
+      }
+    }
+    return failure
+  }
+
+  const negativeTtlSeconds = (response: Response): number =>
+    options.negativeTtlSeconds ??
+    Math.min(response.soa?.ttlSeconds ?? NEGATIVE_TTL_WITHOUT_SOA_SECONDS, MAX_NEGATIVE_TTL_SECONDS, maxTtlSeconds)
+
+  async function look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<Looked> {
+    let name = question.name
+    let ttlSeconds = maxTtlSeconds
+    const seen = new Set([name])
+    for (;;) {
+      const response = await ask({ name, type: question.type })
+      if (typeof response === 'string') return looked({ kind: response }, FAILURE_TTL_SECONDS)
+      const asked = name
+      for (;;) {
+        const records = recordsOf(response.answers, name, question.type)
+        if (records.length > 0) {
+          ttlSeconds = Math.min(ttlSeconds, ...records.map((r) => r.ttlSeconds))
+          const values = records.flatMap((r) => parse(r.data) ?? [])
+          if (values.length === 0) return looked({ kind: 'servfail' }, FAILURE_TTL_SECONDS)
+          return looked({ kind: 'ok', records: values, ttlSeconds }, ttlSeconds, weightOf(values))
+        }
+        const alias = recordsOf(response.answers, name, 'CNAME')[0]
+        const target = typeof alias?.data === 'string' ? normalizeName(alias.data) : undefined
+        if (alias === undefined || target === undefined) break
+        ttlSeconds = Math.min(ttlSeconds, alias.ttlSeconds)
+        if (seen.has(target) || seen.size > LONGEST_CNAME_CHAIN) return looked({ kind: 'loop' }, FAILURE_TTL_SECONDS)
+        seen.add(target)
+        name = target
+      }
+      // RFC 6604 §3: the code speaks of the last name of the chain.
+      if (response.rcode === 'nxdomain') {
+        return looked({ kind: 'nxdomain' }, Math.min(ttlSeconds, negativeTtlSeconds(response)))
+      }
+      if (name === asked || isBelow(name, response.soa?.owner)) {
+        return looked({ kind: 'nodata' }, Math.min(ttlSeconds, negativeTtlSeconds(response)))
+      }
+      // The chain leaves what this server told: go on from its end.
+    }
+  }
+
+  async function resolve<T>(
+    name: string,
+    type: QueryType,
+    parse: (data: unknown) => T | undefined,
+  ): Promise<Answer<T>> {
+    const normalized = normalizeName(name)
+    if (normalized === undefined) return { kind: 'nxdomain' }
+    if (closing.signal.aborted) return { kind: 'timeout' }
+    const key = `${type} ${normalized}`
+    const cached = cache.get(key)
+    // What is kept under a type was parsed by the one parser of that type.
+    if (cached !== undefined) return aged(cached.value as Answer<T>, cached.leftSeconds)
+    const running = inFlight.get(key)
+    if (running !== undefined) return running as Promise<Answer<T>>
+    const started = look({ name: normalized, type }, parse)
+      .then(({ answer, keepSeconds, weight }) => {
+        if (!closing.signal.aborted) cache.set(key, answer, keepSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
+        return answer
+      })
+      .finally(() => inFlight.delete(key))
+    inFlight.set(key, started)
+    return started as Promise<Answer<T>>
+  }
+
+  const close = (): void => {
+    closing.abort()
+    cache.clear()
+  }
+  return {
+    mx: (name) => resolve(name, 'MX', parseMx),
+    a: (name) => resolve(name, 'A', parseText),
+    aaaa: (name) => resolve(name, 'AAAA', parseText),
+    txt: (name) => resolve(name, 'TXT', parseStrings),
+    cname: (name) => resolve(name, 'CNAME', parseName),
+    ptr: (ip) => resolve(arpaName(ip) ?? ip, 'PTR', parseName),
+    close,
+    [Symbol.dispose]: close,
+  }
+}
+
+const ENTRY_OVERHEAD_BYTES = 200
+
+const looked = (answer: Answer<unknown>, keepSeconds: number, weight = 0): Looked => ({ answer, keepSeconds, weight })
+
+const weightOf = (values: readonly unknown[]): number =>
+  values.reduce<number>((sum, v) => sum + 50 + (typeof v === 'string' ? v.length : 100), 0)
+
+const aged = <T>(answer: Answer<T>, leftSeconds: number): Answer<T> =>
+  answer.kind === 'ok' ? { ...answer, ttlSeconds: leftSeconds } : answer
+
+const recordsOf = (answers: readonly AnswerRecord[], name: string, type: string): AnswerRecord[] =>
+  answers.filter((a) => a.type === type && a.name === name).slice(0, MOST_RECORDS)
+
+const isBelow = (name: string, owner: string | undefined): boolean =>
+  owner !== undefined && (owner === '.' || name === owner || name.endsWith(`.${owner}`))
+
+const parseText = (data: unknown): string | undefined => (typeof data === 'string' ? data : undefined)
+
+const parseName = (data: unknown): string | undefined =>
+  typeof data === 'string' ? data.toLowerCase().replace(/\.$/, '') : undefined
+
+function parseMx(data: unknown): MxRecord | undefined {
+  if (typeof data !== 'object' || data === null || !('exchange' in data)) return undefined
+  const exchange = parseName(data.exchange)
+  const preference = 'preference' in data && typeof data.preference === 'number' ? data.preference : 0
+  return exchange === undefined ? undefined : { preference, exchange }
+}
+
+function parseStrings(data: unknown): string | undefined {
+  const parts = Array.isArray(data) ? data : [data]
+  // Joined as bytes: a character may lie across two strings.
+  return parts.every((p) => Buffer.isBuffer(p)) ? Buffer.concat(parts).toString('utf8') : undefined
+}
+
+/** Runs at most `most` at once, the others in order of arrival. */
+function createLimit(most: number): <T>(run: () => Promise<T>) => Promise<T> {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (run) => {
+    if (running >= most) await new Promise<void>((go) => waiting.push(go))
+    else running++
+    try {
+      return await run()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
+}

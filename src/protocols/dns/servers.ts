@@ -1,0 +1,36 @@
+/** @module Which DNS servers to ask: the text form of a server address, and those of the system. */
+import { readFileSync } from 'node:fs'
+import { isIP, isIPv6 } from 'node:net'
+import type { Server } from './exchange.ts'
+
+const DNS_PORT = 53
+
+/**
+ * Reads `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1` or `[2001:db8::1]:53`.
+ * @throws TypeError quoting what is none of these
+ */
+export function parseServer(text: string): Server {
+  const bracketed = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text)
+  const plain = isIPv6(text) ? [text, text] : /^([^:]+)(?::(\d{1,5}))?$/.exec(text)
+  const [, host = '', port] = bracketed ?? plain ?? []
+  const server = { host, port: port === undefined ? DNS_PORT : Number(port) }
+  if (isIP(host) === 0 || (bracketed !== null && !isIPv6(host)) || server.port < 1 || server.port > 65_535) {
+    throw new TypeError(`not the address of a DNS server: ${JSON.stringify(text)}`)
+  }
+  return server
+}
+
+/** The `nameserver` lines of resolv.conf(5), at most three as libc takes; that of the own machine when there are none. */
+export function systemServers(file = '/etc/resolv.conf'): string[] {
+  let text = ''
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch {
+    // A system without the file is one whose resolver is local.
+  }
+  const servers = text.split('\n').flatMap((line) => {
+    const address = /^\s*nameserver\s+(\S+)/.exec(line)?.[1]
+    return address !== undefined && isIP(address) !== 0 ? [address] : []
+  })
+  return servers.length > 0 ? servers.slice(0, 3) : ['127.0.0.1']
+}

@@ -1,0 +1,46 @@
+/**
+ * @module Names and types of attachments as they may stand in a MIME header. Takes whatever a client sent and always gives something valid; says
+ * nothing about which attachments are allowed.
+ */
+import { basename, extname } from 'node:path/posix'
+
+const FALLBACK_TYPE = 'application/octet-stream'
+const FALLBACK_NAME = 'attachment'
+const MAX_FILENAME_LENGTH = 255
+const MAX_CONTENT_TYPE_LENGTH = 256
+
+/** RFC 6838 §4.2 restricted names, each part at most 127 characters. */
+const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}\/[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}$/
+// The only parameters with a meaning for a file: anything else could rename it or start a boundary.
+const KEPT_PARAMETER = /^(charset|method)\s*=\s*"?([A-Za-z0-9!#$&\-^_.+]{1,64})"?$/i
+
+/**
+ * `type/subtype` in lower case with its charset and method parameters, or `application/octet-stream` when the text is no media type. So are
+ * message/* and multipart/*, which may not be sent in base64 (RFC 2045 §6.4) and would not arrive octet by octet.
+ */
+export function sanitiseContentType(text: string): string {
+  const [type = '', ...parameters] = text.slice(0, MAX_CONTENT_TYPE_LENGTH).split(';')
+  const mediaType = type.trim().toLowerCase()
+  if (!MEDIA_TYPE.test(mediaType) || /^(?:message|multipart)\//.test(mediaType)) return FALLBACK_TYPE
+  const kept = parameters.flatMap((parameter) => {
+    const [, name, value] = KEPT_PARAMETER.exec(parameter.trim()) ?? []
+    return name === undefined || value === undefined ? [] : [`; ${name.toLowerCase()}=${value}`]
+  })
+  return mediaType + kept.join('')
+}
+
+/** The last part of a path, without control characters, at most 255 characters with its extension; `attachment` when nothing is left. */
+export function sanitiseFilename(text: string): string {
+  const name = basename(
+    text
+      .slice(-4_096)
+      .replaceAll('\\', '/')
+      .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ''),
+  )
+    .toWellFormed()
+    .trim()
+  if (name === '' || name === '.' || name === '..') return FALLBACK_NAME
+  if (name.length <= MAX_FILENAME_LENGTH) return name
+  const extension = extname(name).slice(0, 20)
+  return name.slice(0, MAX_FILENAME_LENGTH - extension.length).toWellFormed() + extension
+}

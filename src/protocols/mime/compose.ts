@@ -1,0 +1,158 @@
+/**
+ * @module Composes one message (RFC 5322, MIME) with nodemailer's MailComposer. Deterministic: the same input gives the same bytes, so a retry
+ * sends what was sent before. Lines end in CRLF and have at most 998 octets; everything is 7-bit, except the headers of a message with an SMTPUTF8
+ * address. Never opens a file or a URL, never reads the clock, and has no place for a Bcc field.
+ *
+ * What MailComposer does that its input does not show:
+ * - Order: custom fields first, then From, To, Cc, Reply-To, Subject, Message-ID, Date, MIME-Version, Content-Type.
+ * - A value with a character beyond ASCII, a double quote or a broken encoded-word is encoded as a whole (RFC 2047); one that already is a
+ *   valid encoded-word passes as it is.
+ * - Fields fold at 76 characters before white space; a long first word moves to a line of its own.
+ * - With a UTF-8 local part the domain goes back to U-labels in the header, where SMTPUTF8 is needed anyway.
+ * - message/* parts would go out unencoded, multipart/* would become a branch of the tree: `attachment.ts` keeps both away.
+ */
+import { createHash } from 'node:crypto'
+import MailComposer from 'nodemailer/lib/mail-composer'
+import { encodeWord } from 'nodemailer/lib/mime-funcs'
+import { parseMailboxList } from '../address/parse.ts'
+import { sanitiseContentType, sanitiseFilename } from './attachment.ts'
+import { htmlToText } from './html-text.ts'
+import { serialiseTree } from './serialise.ts'
+
+export interface Attachment {
+  readonly filename: string
+  readonly contentType: string
+  readonly content: Uint8Array
+}
+
+export interface ComposeInput {
+  /** Mailboxes in text form (`formatMailbox`), already validated. */
+  readonly from: string
+  readonly to: readonly string[]
+  readonly cc: readonly string[]
+  /** A mailbox or a comma list of them. */
+  readonly replyTo?: string
+  readonly subject: string
+  readonly date: Date
+  /** With its angle brackets. */
+  readonly messageId: string
+  /** Further fields, in this order; values without CR, LF and NUL. Names that this function or MIME sets are refused. */
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  readonly text?: string
+  readonly html?: string
+  readonly attachments: readonly Attachment[]
+  /** The boundaries derive from it. */
+  readonly boundarySeed: string
+  /** Whether HTML without a text gets a generated text part; true when left out. */
+  readonly textFromHtml?: boolean
+}
+
+const RESERVED_NAME = /^(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-.*)$/i
+const MESSAGE_ID_FIELD = /^(?:in-reply-to|references|otp-token)$/i
+/** RFC 5322 §2.2 ftext. */
+const FIELD_NAME = /^[!-9;-~]{1,128}$/
+const FORBIDDEN_IN_VALUE = /[\r\n\0]/
+/** RFC 5322 §3.6.4, as far as it matters for the header's shape; the bound keeps the line under 998 octets. */
+const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
+const ASCII_ONLY = /^[\0-\x7f]*$/
+/** `=_` can come out of neither quoted-printable nor base64, so no encoded body can hold a boundary. */
+const BOUNDARY_PREFIX = '=_T'
+// ASCII that does not go as it is: relays drop white space at line ends, mbox writers escape "From ", a boundary must not occur in a body, and
+// lines are kept short enough for any reader (76, where MailComposer draws the line too).
+const NEEDS_QUOTED_PRINTABLE = /[ \t]$|^From |=_T|^.{77}/m
+const LONG_WORD = /[^ \t]{900}/
+
+/**
+ * The message as bytes, without a DKIM signature. Runs without waiting for anything; a promise so that a composer that does wait can take its
+ * place. Rejects when the input breaks a rule its type cannot state (an unparsable mailbox, a line break in a field): a bug of the caller.
+ */
+export async function composeMessage(input: ComposeInput): Promise<Uint8Array> {
+  if (!MESSAGE_ID.test(input.messageId)) throw new Error('the Message-ID is not of the form <id> in ASCII')
+  if (Number.isNaN(input.date.getTime())) throw new Error('the Date is not a valid date')
+  for (const [name, value] of input.headers) assertField(name, value)
+  assertField('X-Subject', input.subject)
+
+  const customNames = new Map(input.headers.map(([name]) => [name.toLowerCase(), name]))
+  const composer = new MailComposer({
+    from: mailboxes([input.from]),
+    to: mailboxes(input.to),
+    cc: mailboxes(input.cc),
+    ...(input.replyTo === undefined ? {} : { replyTo: mailboxes([input.replyTo]) }),
+    subject: foldable(input.subject),
+    date: input.date,
+    messageId: input.messageId,
+    headers: input.headers.map(([key, value]) => ({ key, value: fieldValue(key, value) })),
+    alternatives: bodies(input),
+    attachments: input.attachments.map((attachment) => ({
+      filename: sanitiseFilename(attachment.filename),
+      contentType: sanitiseContentType(attachment.contentType),
+      contentDisposition: 'attachment',
+      contentTransferEncoding: 'base64',
+      content: asBuffer(attachment.content),
+    })),
+    boundaryPrefix: BOUNDARY_PREFIX,
+    baseBoundary: createHash('sha256').update(input.boundarySeed).digest('hex').slice(0, 24),
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    // MailComposer writes names in its own case; the caller's is kept.
+    normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
+  })
+  return serialiseTree(composer.compile())
+}
+
+function assertField(name: string, value: string): void {
+  if (!FIELD_NAME.test(name) || RESERVED_NAME.test(name))
+    throw new Error(`${JSON.stringify(name)} cannot be a custom header`)
+  if (typeof value !== 'string' || FORBIDDEN_IN_VALUE.test(value))
+    throw new Error(`the value of the header ${name} has a line break or a NUL`)
+}
+
+/** As objects, so that no second parser has a say in what the addresses are. */
+function mailboxes(texts: readonly string[]): { name: string; address: string }[] {
+  return texts.flatMap((text) => {
+    const result = parseMailboxList(text)
+    if (result.kind === 'invalid') throw new Error(`a mailbox was not validated: ${result.reason}`)
+    return result.mailboxes.map(({ name, address }) => ({ name: name ?? '', address }))
+  })
+}
+
+/**
+ * A field value that folds into lines of at most 998 octets (RFC 5322 §2.1.1) of which none is blank: a run of white space longer than a line
+ * would be one, and a blank line ends the header for some readers.
+ */
+function foldable(value: string): string {
+  const text = value.replace(/[ \t]{20,}/g, ' ').trim()
+  return LONG_WORD.test(text) && ASCII_ONLY.test(text) ? encodeWord(text, 'Q', 52) : text
+}
+
+/** MailComposer writes these fields without encoding them; what is not ASCII has no meaning in them but must not reach the wire raw. */
+const fieldValue = (name: string, value: string): string =>
+  MESSAGE_ID_FIELD.test(name) && !ASCII_ONLY.test(value) ? encodeWord(value, 'Q', 52) : foldable(value)
+
+interface Body {
+  contentType: string
+  content: string
+  contentTransferEncoding: string | false
+}
+
+/** text/plain before text/html (RFC 2046 §5.1.4: the best last); an empty text when there is neither. */
+function bodies(input: ComposeInput): Body[] {
+  const { html, textFromHtml = true } = input
+  const text = input.text ?? (html === undefined ? '' : textFromHtml ? htmlToText(html) : undefined)
+  return [
+    ...(text === undefined ? [] : [body('text/plain; charset=utf-8', text)]),
+    ...(html === undefined ? [] : [body('text/html; charset=utf-8', html)]),
+  ]
+}
+
+function body(contentType: string, text: string): Body {
+  const content = withCrlf(text)
+  // Saying it spares MailComposer from counting letters; for what is not ASCII it chooses quoted-printable or base64 by script.
+  const isQuoted = ASCII_ONLY.test(content) && NEEDS_QUOTED_PRINTABLE.test(content)
+  return { contentType, content, contentTransferEncoding: isQuoted ? 'quoted-printable' : false }
+}
+
+const withCrlf = (text: string): string =>
+  text.includes('\r') ? text.replace(/\r\n?|\n/g, '\r\n') : text.replaceAll('\n', '\r\n')
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

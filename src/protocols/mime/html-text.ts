@@ -1,0 +1,101 @@
+/**
+ * @module The text part for a message that has only HTML, by html-to-text within bounds, else by taking the tags out. Takes time linear in its input
+ * whatever the input is; never fetches anything and never throws.
+ */
+import { compile } from 'html-to-text'
+
+/** In UTF-16 units. Above it, and above the tag count, the tags are only taken out. */
+const MAX_CONVERTED_LENGTH = 128 * 1_024
+/**
+ * html-to-text's parser takes time in the square of the open elements: 45,000 unclosed tags and as many wrong end tags cost 6 s. Every tag
+ * needs a `<`, so their number bounds the depth, and no comment or attribute can hide one.
+ */
+const MAX_CONVERTED_TAGS = 6_000
+const MAX_TEXT_LENGTH = 256 * 1_024
+
+const convert = compile({
+  wordwrap: false,
+  limits: { maxDepth: 32, maxChildNodes: 5_000, ellipsis: '…' },
+  selectors: [
+    { selector: 'img', format: 'skip' },
+    { selector: 'a', options: { hideLinkHrefIfSameAsText: true, linkBrackets: ['<', '>'] } },
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
+  ],
+})
+
+/** Readable text for the HTML of a message: links as `text <https://...>`, images left out, at most 256 Ki characters, lines not wrapped. */
+export function htmlToText(html: string): string {
+  return bounded(isConvertible(html) ? converted(html) : stripTags(html))
+}
+
+function isConvertible(html: string): boolean {
+  if (html.length > MAX_CONVERTED_LENGTH) return false
+  let count = 0
+  for (let at = html.indexOf('<'); at !== -1; at = html.indexOf('<', at + 1)) {
+    if (++count > MAX_CONVERTED_TAGS) return false
+  }
+  return true
+}
+
+function converted(html: string): string {
+  try {
+    return convert(html)
+  } catch {
+    // It throws on some hostile attributes, such as <ol type="I" start="1e300">.
+    return stripTags(html)
+  }
+}
+
+const TAG_START = /^<[a-z/!?]/i
+const HIDDEN_ELEMENT = /^<(script|style|head|title)[\s>/]/i
+const LINE_ENDING_TAG = /^<\/?(?:p|div|br|tr|table|ul|ol|li|h[1-6]|hr|blockquote|section|article)[\s>/]/i
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
+
+/** One pass from left to right; what is left open at the end ends there. */
+function stripTags(html: string): string {
+  const pieces: string[] = []
+  let length = 0
+  let position = 0
+  while (position < html.length && length <= MAX_TEXT_LENGTH) {
+    const open = html.indexOf('<', position)
+    const textEnd = open === -1 ? html.length : open
+    const text = html.slice(position, Math.min(textEnd, position + MAX_TEXT_LENGTH)).replace(/\s+/g, ' ')
+    if (text !== '' && !(text === ' ' && pieces.at(-1) === ' ')) pieces.push(text)
+    length += text.length
+    if (open === -1) break
+    const tag = html.slice(open, open + 16)
+    if (!TAG_START.test(tag)) {
+      pieces.push('<')
+      position = open + 1
+      continue
+    }
+    if (LINE_ENDING_TAG.test(tag) && pieces.at(-1) !== '\n') pieces.push('\n')
+    position = endOfTag(html, open, tag)
+  }
+  return decodeEntities(pieces.join(''))
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join('\n')
+}
+
+function endOfTag(html: string, open: number, tag: string): number {
+  if (tag.startsWith('<!--')) return after(html, '-->', open)
+  const hidden = HIDDEN_ELEMENT.exec(tag)?.[1]
+  return after(html, '>', hidden === undefined ? open : after(html, `</${hidden}`, open))
+}
+
+function after(html: string, mark: string, from: number): number {
+  const at = html.indexOf(mark, from)
+  return at === -1 ? html.length : at + mark.length
+}
+
+const decodeEntities = (text: string): string =>
+  text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (entity, decimal, hex, name) => {
+    if (name !== undefined) return ENTITIES[name.toLowerCase()] ?? entity
+    const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal)
+    return code > 31 && code <= 0x10ffff ? String.fromCodePoint(code) : ' '
+  })
+
+const bounded = (text: string): string =>
+  text.length <= MAX_TEXT_LENGTH ? text : `${text.slice(0, MAX_TEXT_LENGTH).toWellFormed()}…`

@@ -1,0 +1,64 @@
+/**
+ * @module AUTH (RFC 4954) with PLAIN (RFC 4616), else LOGIN. Whether the connection may carry a password is decided by the caller.
+ */
+import { type Answer, isReply, type SmtpChannel } from './channel.ts'
+import type { SmtpFailure } from './failures.ts'
+import type { SmtpReply } from './replies.ts'
+
+export interface SmtpCredentials {
+  readonly user: string
+  readonly password: string
+}
+
+export type AuthResult =
+  | { readonly kind: 'authenticated' }
+  | { readonly kind: 'refused'; readonly reply: SmtpReply }
+  | { readonly kind: 'failed'; readonly failure: SmtpFailure }
+
+/** Logs in by the first of PLAIN and LOGIN that the server offers. No password reaches the transcript. */
+export async function authenticate(
+  channel: SmtpChannel,
+  mechanisms: readonly string[],
+  credentials: SmtpCredentials,
+  timeoutMs: number,
+): Promise<AuthResult> {
+  const { user, password } = credentials
+  let steps: Step[]
+  if (mechanisms.includes('PLAIN')) {
+    const response = base64(`\0${user}\0${password}`)
+    steps = [{ line: `AUTH PLAIN ${response}`, shown: 'AUTH PLAIN [credentials]' }]
+  } else if (mechanisms.includes('LOGIN')) {
+    steps = [
+      { line: 'AUTH LOGIN', shown: 'AUTH LOGIN' },
+      { line: base64(user), shown: '[user]' },
+      { line: base64(password), shown: '[password]' },
+    ]
+  } else {
+    return {
+      kind: 'failed',
+      failure: { kind: 'other', message: 'The server offers neither AUTH PLAIN nor AUTH LOGIN' },
+    }
+  }
+  for (const [index, step] of steps.entries()) {
+    channel.command(`${step.line}\r\n`, 1, step.shown)
+    const answer = await channel.reply(timeoutMs, 'AUTH')
+    const ended = resultOf(answer, index < steps.length - 1)
+    if (ended) return ended
+  }
+  return { kind: 'authenticated' }
+}
+
+interface Step {
+  readonly line: string
+  readonly shown: string
+}
+
+/** The end that an answer means; undefined when the exchange goes on as it should, by 334, or is done by 235. */
+function resultOf(answer: Answer, moreToSay: boolean): AuthResult | undefined {
+  if (!isReply(answer)) return { kind: 'failed', failure: answer }
+  if (answer.code >= 400) return { kind: 'refused', reply: answer }
+  if (answer.code === (moreToSay ? 334 : 235)) return undefined
+  return { kind: 'failed', failure: { kind: 'protocol', message: `The server answered AUTH with ${answer.text}` } }
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')

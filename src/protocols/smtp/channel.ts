@@ -1,0 +1,280 @@
+/**
+ * @module One SMTP connection as commands and replies: writes with backpressure, replies counted against commands, each wait with its time,
+ * the change to TLS. Knows nothing of transactions and never dials again.
+ */
+import type { Socket } from 'node:net'
+import { isIP } from 'node:net'
+import { type TLSSocket, connect as tlsConnect } from 'node:tls'
+import type { Clock, Timer } from '#platform/clock.ts'
+import { failureFromError, type SmtpFailure } from './failures.ts'
+import { ReplyParser, type SmtpReply } from './replies.ts'
+
+/** What a wait for a reply ends with. */
+export type Answer = SmtpReply | SmtpFailure
+
+export const isReply = (answer: Answer): answer is SmtpReply => 'code' in answer
+
+/** Told of every line of a session, but never of a password or of the octets of a message. */
+export type SmtpTranscript = (direction: 'client' | 'server', line: string) => void
+
+export interface ChannelOptions {
+  readonly clock: Clock
+  readonly maxReplyBytes: number
+  readonly transcript: SmtpTranscript | undefined
+}
+
+export interface SecureOptions {
+  /** The name to send as SNI and to look for in the certificate; an IP address is looked for, but not sent (RFC 6066 §3). */
+  readonly host: string
+  readonly verifyCertificate: boolean
+  readonly ca: string | undefined
+  readonly timeoutMs: number
+}
+
+/** The TLS session of a connection. */
+export interface SmtpTls {
+  /** Such as `TLSv1.3`. */
+  readonly protocol: string
+  readonly cipher: string
+  /** Whether the certificate is good: its chain, its dates and its name. */
+  readonly authorized: boolean
+  /** Why not, as OpenSSL or Node names it, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
+  readonly authorizationError?: string
+}
+
+/**
+ * A connected socket that speaks SMTP. The first failure is kept and ends the connection; replies that came before it are still handed out. A
+ * reply that answers no command is such a failure (of kind `closed` when it is a 421, RFC 5321 §3.8).
+ */
+export class SmtpChannel {
+  readonly #options: ChannelOptions
+  readonly #raw: Socket
+  #socket: Socket | TLSSocket
+  #parser: ReplyParser
+  #replies: SmtpReply[] = []
+  /** Replies that commands already written will still get; the greeting is the first. */
+  #owed = 1
+  #failure: SmtpFailure | undefined
+  #unasked: SmtpReply | undefined
+  #securing = false
+  #onAnswer: ((answer: Answer) => void) | undefined
+  #onFlushed: ((flushed: boolean) => void) | undefined
+  #onHandshakeFailed: ((failure: SmtpFailure) => void) | undefined
+  #timer: Timer | undefined
+
+  /** @param socket connected; belongs to the channel from now on */
+  constructor(socket: Socket, options: ChannelOptions) {
+    this.#options = options
+    this.#raw = socket
+    this.#socket = socket
+    this.#parser = this.#newParser()
+    // The socket under a TLS session reports errors too; the session's own report is the one that counts.
+    socket.on('error', ignore)
+    this.#listenTo(socket)
+  }
+
+  get failure(): SmtpFailure | undefined {
+    return this.#failure
+  }
+
+  /** The reply that came without a command, if that ended the connection. */
+  get unasked(): SmtpReply | undefined {
+    return this.#unasked
+  }
+
+  /** Whether a reply is here that `reply` has not handed out. */
+  get hasReply(): boolean {
+    return this.#replies.length > 0
+  }
+
+  /** Writes commands, each line of which ends in CRLF. `shown` goes to the transcript in their place, for secrets. */
+  command(lines: string, replyCount = 1, shown = lines): void {
+    if (this.#failure) return
+    if (this.#parser.isPartial) {
+      this.fail({ kind: 'protocol', message: 'The server began a reply that answers no command' })
+      return
+    }
+    this.#owed += replyCount
+    if (this.#options.transcript) {
+      for (const line of shown.trimEnd().split('\r\n')) this.#options.transcript('client', line)
+    }
+    this.#socket.write(lines)
+  }
+
+  /** Expects one more reply, to what `write` is going to send, and shows `note` in the transcript in its place. */
+  announce(note: string): void {
+    this.#owed++
+    this.#options.transcript?.('client', note)
+  }
+
+  /** Writes octets of a message. False when the socket holds them back: then wait with `flushed`. */
+  write(block: Uint8Array): boolean {
+    return this.#failure === undefined && this.#socket.write(block)
+  }
+
+  /** Waits until the peer has taken what was written. False when a reply or a failure, also of time, came first. */
+  flushed(timeoutMs: number): Promise<boolean> {
+    if (this.#failure || this.#replies.length > 0) return Promise.resolve(false)
+    return new Promise((resolve) => {
+      this.#arm(timeoutMs, 'The server took no more of the message')
+      this.#onFlushed = resolve
+    })
+  }
+
+  /** The next reply. `awaited` names what it answers, for the message of a timeout. */
+  reply(timeoutMs: number, awaited: string): Answer | Promise<Answer> {
+    const reply = this.#replies.shift()
+    if (reply) return reply
+    if (this.#failure) return this.#failure
+    return new Promise((resolve) => {
+      this.#arm(timeoutMs, `No reply to ${awaited}`)
+      this.#onAnswer = resolve
+    })
+  }
+
+  /**
+   * Starts TLS on the connection and waits for the end of the handshake. Octets that came in the clear behind the reply to STARTTLS end the
+   * connection: nobody knows who sent them (RFC 3207 §5, CVE-2011-0411).
+   */
+  async secure(options: SecureOptions): Promise<SmtpTls | SmtpFailure> {
+    if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent data in the clear before TLS' })
+    if (this.#failure) return this.#failure
+    this.#stopListeningTo(this.#raw)
+    this.#parser = this.#newParser()
+    this.#securing = true
+    const host = options.host.replace(/\.$/, '')
+    let socket: TLSSocket
+    try {
+      socket = tlsConnect({
+        socket: this.#raw,
+        host,
+        ...(isIP(host) === 0 && { servername: host }),
+        ...(options.ca !== undefined && { ca: options.ca }),
+        rejectUnauthorized: options.verifyCertificate,
+      })
+    } catch (error) {
+      // OpenSSL reads `ca` here.
+      this.fail(failureFromError(error, true))
+      return failureFromError(error, true)
+    }
+    this.#socket = socket
+    this.#listenTo(socket)
+    const failure = await new Promise<SmtpFailure | undefined>((resolve) => {
+      this.#arm(options.timeoutMs, 'No end of the TLS handshake')
+      this.#onHandshakeFailed = resolve
+      socket.once('secureConnect', () => resolve(undefined))
+    })
+    this.#disarm()
+    this.#onHandshakeFailed = undefined
+    this.#securing = false
+    return failure ?? this.#failure ?? describe(socket)
+  }
+
+  /** Ends the connection; every wait ends with this failure unless an earlier one stands. */
+  fail(failure: SmtpFailure): void {
+    if (this.#failure) return
+    this.#failure = failure
+    this.#disarm()
+    this.#socket.destroy()
+    this.#raw.destroy()
+    const onAnswer = this.#onAnswer
+    const onFlushed = this.#onFlushed
+    this.#onAnswer = undefined
+    this.#onFlushed = undefined
+    onAnswer?.(failure)
+    onFlushed?.(false)
+    this.#onHandshakeFailed?.(failure)
+  }
+
+  #newParser(): ReplyParser {
+    return new ReplyParser(this.#onReply, this.#options.maxReplyBytes)
+  }
+
+  #listenTo(socket: Socket): void {
+    socket.on('data', this.#onData)
+    socket.on('drain', this.#onDrain)
+    socket.on('end', this.#onEnd)
+    socket.on('close', this.#onEnd)
+    socket.on('error', this.#onError)
+  }
+
+  #stopListeningTo(socket: Socket): void {
+    socket.off('data', this.#onData)
+    socket.off('drain', this.#onDrain)
+    socket.off('end', this.#onEnd)
+    socket.off('close', this.#onEnd)
+    socket.off('error', this.#onError)
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#failure) return
+    const fault = this.#parser.push(chunk)
+    if (fault !== undefined) this.fail({ kind: 'protocol', message: `The server sent ${fault}` })
+  }
+
+  readonly #onReply = (reply: SmtpReply): void => {
+    if (this.#failure) return
+    if (this.#options.transcript) showReply(this.#options.transcript, reply)
+    if (this.#owed === 0) {
+      this.#unasked = reply
+      const kind = reply.code === 421 ? 'closed' : 'protocol'
+      this.fail({ kind, message: `The server sent a reply to no command: ${reply.text}` })
+      return
+    }
+    this.#owed--
+    const onAnswer = this.#onAnswer
+    if (onAnswer) {
+      this.#onAnswer = undefined
+      this.#disarm()
+      onAnswer(reply)
+      return
+    }
+    this.#replies.push(reply)
+    this.#endFlush(false)
+  }
+
+  readonly #onDrain = (): void => this.#endFlush(true)
+
+  #endFlush(flushed: boolean): void {
+    const onFlushed = this.#onFlushed
+    if (!onFlushed) return
+    this.#onFlushed = undefined
+    this.#disarm()
+    onFlushed(flushed)
+  }
+
+  readonly #onEnd = (): void => this.fail({ kind: 'closed', message: 'The server closed the connection' })
+
+  readonly #onError = (error: unknown): void => this.fail(failureFromError(error, this.#securing))
+
+  #arm(timeoutMs: number, what: string): void {
+    this.#timer = this.#options.clock.after(timeoutMs, () => {
+      this.fail({ kind: 'timeout', message: `${what} within ${timeoutMs / 1000} s` })
+    })
+  }
+
+  #disarm(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+  }
+}
+
+function ignore(): void {}
+
+function showReply(transcript: SmtpTranscript, reply: SmtpReply): void {
+  for (const [index, line] of reply.lines.entries()) {
+    transcript('server', `${reply.code}${index < reply.lines.length - 1 ? '-' : ' '}${line}`)
+  }
+}
+
+function describe(socket: TLSSocket): SmtpTls {
+  const session = {
+    protocol: socket.getProtocol() ?? 'unknown',
+    cipher: socket.getCipher()?.name ?? 'unknown',
+    authorized: socket.authorized,
+  }
+  // Typed as an Error, but a string in Node and Bun.
+  const error: unknown = socket.authorizationError
+  if (socket.authorized || !error) return session
+  return { ...session, authorizationError: error instanceof Error ? error.message : String(error) }
+}

@@ -1,0 +1,244 @@
+/**
+ * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Says of each whether the message was accepted,
+ * surely not accepted, or possibly accepted; never sends one again.
+ */
+import { type Answer, isReply, type SmtpChannel, type SmtpTls } from './channel.ts'
+import { mailCommand, rcptCommand, refusalBeforeSending, type SmtpEnvelope } from './commands.ts'
+import { dataBlocks } from './dot-stuffing.ts'
+import type { SmtpExtensions } from './extensions.ts'
+import type { SmtpFailure } from './failures.ts'
+import type { SmtpReply } from './replies.ts'
+import type { SmtpTimeouts } from './timeouts.ts'
+
+export interface SmtpTransaction extends SmtpEnvelope {
+  /**
+   * Called when the server has answered DATA with 354. The first octet of the message leaves only after its promise is resolved; when it
+   * rejects, none leaves. `send` waits for it whatever happens to the connection.
+   */
+  readonly beforeBody: () => Promise<void>
+}
+
+export type TransactionResult =
+  /** 2xx to the final dot. */
+  | { readonly kind: 'accepted'; readonly reply: SmtpReply }
+  /** A 4xx or 5xx reply: not accepted. Phase `body`: the reply to the final dot, or one that came while the message was being sent. */
+  | { readonly kind: 'refused'; readonly phase: 'mail' | 'rcpt' | 'data' | 'body'; readonly reply: SmtpReply }
+  /** The connection ended before the first octet of the message: not accepted. */
+  | { readonly kind: 'lost'; readonly phase: 'mail' | 'rcpt' | 'data'; readonly failure: SmtpFailure }
+  /** The connection ended, or stopped making sense, after that: accepted or not, nobody knows. */
+  | { readonly kind: 'uncertain'; readonly failure: SmtpFailure }
+  /** `beforeBody` rejected: not accepted, and the connection is closed. */
+  | { readonly kind: 'aborted'; readonly error: unknown }
+
+/** `before-body`: the 354 is here and `beforeBody` is pending. `body`: octets of the message may have left. */
+export type SmtpPhase = 'idle' | 'mail' | 'rcpt' | 'data' | 'before-body' | 'body' | 'quit' | 'closed'
+
+export interface SmtpClientParts {
+  readonly channel: SmtpChannel
+  readonly timeouts: SmtpTimeouts
+  readonly extensions: SmtpExtensions
+  readonly tls: SmtpTls | undefined
+  readonly remoteAddress: string
+  readonly localAddress: string
+}
+
+/** A session after EHLO, STARTTLS and AUTH. Made by `connectSmtp`. Runs one transaction at a time. */
+export class SmtpClient {
+  readonly extensions: SmtpExtensions
+  /** Undefined in the clear. */
+  readonly tls: SmtpTls | undefined
+  readonly remoteAddress: string
+  readonly localAddress: string
+  readonly #channel: SmtpChannel
+  readonly #timeouts: SmtpTimeouts
+  #phase: SmtpPhase = 'idle'
+  #transactions = 0
+  /** Whether the server may still hold the envelope of a transaction that was not accepted. */
+  #resetOwed = false
+
+  constructor(parts: SmtpClientParts) {
+    this.extensions = parts.extensions
+    this.tls = parts.tls
+    this.remoteAddress = parts.remoteAddress
+    this.localAddress = parts.localAddress
+    this.#channel = parts.channel
+    this.#timeouts = parts.timeouts
+  }
+
+  /** How many transactions were begun, that is: had MAIL written. */
+  get transactions(): number {
+    return this.#transactions
+  }
+
+  get phase(): SmtpPhase {
+    return this.#channel.failure ? 'closed' : this.#phase
+  }
+
+  /** Whether a transaction can begin now. */
+  get usable(): boolean {
+    return this.phase === 'idle'
+  }
+
+  /**
+   * Sends one message to one recipient. On a session that has ended: `lost` in phase `mail`, which on a session used before says only that the
+   * server did not want to wait. A message above the server's SIZE, or SMTPUTF8 to a server without it, is `refused` in phase `mail` with a
+   * reply made here, and nothing is sent.
+   *
+   * Throws when a transaction is already running and for addresses that hold line breaks or the like.
+   */
+  async send(transaction: SmtpTransaction): Promise<TransactionResult> {
+    if (this.#phase !== 'idle' && this.#phase !== 'closed') throw new Error(`send() during phase ${this.#phase}`)
+    const mail = mailCommand(transaction, this.extensions)
+    const rcpt = rcptCommand(transaction)
+    const refusal = refusalBeforeSending(transaction, this.extensions)
+    if (refusal) return { kind: 'refused', phase: 'mail', reply: refusal }
+    if (this.#channel.failure) return { kind: 'lost', phase: 'mail', failure: this.#channel.failure }
+    this.#transactions++
+    try {
+      const notStarted = (await this.#sendEnvelope(mail, rcpt)) ?? (await this.#waitBeforeBody(transaction.beforeBody))
+      return notStarted ?? (await this.#sendBody(transaction.message))
+    } finally {
+      this.#phase = this.#channel.failure ? 'closed' : 'idle'
+    }
+  }
+
+  /** Ends the session with QUIT and waits for its reply, `quitMs` at most. During a transaction: as `destroy`. */
+  async quit(): Promise<void> {
+    if (this.usable) {
+      this.#phase = 'quit'
+      this.#channel.command('QUIT\r\n')
+      await this.#channel.reply(this.#timeouts.quitMs, 'QUIT')
+    }
+    this.destroy()
+  }
+
+  /** Closes the connection at once. A running transaction ends `lost` or `uncertain`. */
+  destroy(): void {
+    this.#channel.fail({ kind: 'closed', message: 'This side closed the connection' })
+    if (this.#phase === 'idle' || this.#phase === 'quit') this.#phase = 'closed'
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.quit()
+  }
+
+  /** MAIL, RCPT and DATA, up to the 354: then undefined. In one write where the server offers PIPELINING. */
+  async #sendEnvelope(mail: string, rcpt: string): Promise<TransactionResult | undefined> {
+    const channel = this.#channel
+    const { pipelining } = this.extensions
+    const reset = this.#resetOwed
+    this.#phase = 'mail'
+    if (pipelining) channel.command(`${reset ? 'RSET\r\n' : ''}${mail}${rcpt}DATA\r\n`, reset ? 4 : 3)
+    if (reset) {
+      if (!pipelining) channel.command('RSET\r\n')
+      const answer = await channel.reply(this.#timeouts.ehloMs, 'RSET')
+      if (!isReply(answer)) return { kind: 'lost', phase: 'mail', failure: answer }
+      // Without a reset the recipient of the transaction before could still be on the server's list, and get this message.
+      if (!isPositive(answer)) return this.#notReset(answer)
+    }
+    this.#resetOwed = true
+
+    if (!pipelining) channel.command(mail)
+    const toMail = await channel.reply(this.#timeouts.mailMs, 'MAIL')
+    if (!isReply(toMail) || !isPositive(toMail)) return this.#notAccepted('mail', toMail, pipelining ? 2 : 0)
+
+    this.#phase = 'rcpt'
+    if (!pipelining) channel.command(rcpt)
+    const toRcpt = await channel.reply(this.#timeouts.rcptMs, 'RCPT')
+    if (!isReply(toRcpt) || !isPositive(toRcpt)) return this.#notAccepted('rcpt', toRcpt, pipelining ? 1 : 0)
+
+    this.#phase = 'data'
+    if (!pipelining) channel.command('DATA\r\n')
+    const toData = await channel.reply(this.#timeouts.dataInitiationMs, 'DATA')
+    if (!isReply(toData) || toData.code !== 354) return this.#notAccepted('data', toData, 0)
+    return undefined
+  }
+
+  #notReset(reply: SmtpReply): TransactionResult {
+    if (reply.code === 421) return this.#ended('mail', reply)
+    const failure = this.#break(`The server answered RSET with ${reply.text}`)
+    return { kind: 'lost', phase: 'mail', failure }
+  }
+
+  /** What an answer means that is not the one the phase needs, after the replies to the commands already written behind it are in. */
+  async #notAccepted(phase: 'mail' | 'rcpt' | 'data', answer: Answer, repliesLeft: number): Promise<TransactionResult> {
+    if (!isReply(answer)) return { kind: 'lost', phase, failure: answer }
+    if (answer.code === 421) return this.#ended(phase, answer)
+    if (answer.code < 400) {
+      return {
+        kind: 'lost',
+        phase,
+        failure: this.#break(`The server answered ${phase.toUpperCase()} with ${answer.text}`),
+      }
+    }
+    for (let left = repliesLeft; left > 0; left--) {
+      const isToData = left === 1
+      const timeoutMs = isToData ? this.#timeouts.dataInitiationMs : this.#timeouts.rcptMs
+      const next = await this.#channel.reply(timeoutMs, isToData ? 'DATA' : 'RCPT')
+      if (!isReply(next)) break
+      if (next.code === 421) return this.#ended(phase, answer)
+      // A server may answer 354 although it took no recipient, and then gets a lone dot (RFC 2920 §3.1). Closing is safer than the dot: a
+      // server that errs this far might deliver the empty message.
+      if (isToData && next.code < 400)
+        this.#break(`The server answered DATA with ${next.text} after it refused the envelope`)
+    }
+    return { kind: 'refused', phase, reply: answer }
+  }
+
+  async #waitBeforeBody(beforeBody: () => Promise<void>): Promise<TransactionResult | undefined> {
+    this.#phase = 'before-body'
+    try {
+      await beforeBody()
+    } catch (error) {
+      this.destroy()
+      return { kind: 'aborted', error }
+    }
+    const { failure, unasked } = this.#channel
+    if (!failure) return undefined
+    if (unasked?.code === 421) return { kind: 'refused', phase: 'data', reply: unasked }
+    return { kind: 'lost', phase: 'data', failure }
+  }
+
+  async #sendBody(message: Uint8Array): Promise<TransactionResult> {
+    const channel = this.#channel
+    this.#phase = 'body'
+    channel.announce(`[message of ${message.byteLength} bytes]`)
+    const blocks = dataBlocks(message)
+    let block = blocks.next()
+    let flushed = true
+    while (flushed && !block.done && !channel.hasReply) {
+      flushed = channel.write(block.value) || (await channel.flushed(this.#timeouts.dataBlockMs))
+      block = blocks.next()
+    }
+    const answer = await channel.reply(this.#timeouts.finalDotMs, 'the final dot')
+    if (!isReply(answer)) return { kind: 'uncertain', failure: answer }
+    if (block.done && isPositive(answer)) {
+      this.#resetOwed = false
+      return { kind: 'accepted', reply: answer }
+    }
+    if (answer.code < 400) {
+      const failure = this.#break(
+        `The server answered the ${block.done ? 'final dot' : 'half message'} with ${answer.text}`,
+      )
+      return { kind: 'uncertain', failure }
+    }
+    if (answer.code === 421) return this.#ended('body', answer)
+    // Refused before it was all taken: without its end the message cannot be accepted, and the session cannot go on.
+    if (!flushed || !block.done) this.#break(`The server refused the message before its end: ${answer.text}`)
+    return { kind: 'refused', phase: 'body', reply: answer }
+  }
+
+  /** A refusal by or before a 421: the server is closing the session (RFC 5321 §3.8). */
+  #ended(phase: 'mail' | 'rcpt' | 'data' | 'body', reply: SmtpReply): TransactionResult {
+    this.#channel.fail({ kind: 'closed', message: `The server ended the session: ${reply.text}` })
+    return { kind: 'refused', phase, reply }
+  }
+
+  #break(message: string): SmtpFailure {
+    const failure: SmtpFailure = { kind: 'protocol', message }
+    this.#channel.fail(failure)
+    return failure
+  }
+}
+
+const isPositive = (reply: SmtpReply): boolean => reply.code < 300

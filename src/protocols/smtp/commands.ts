@@ -1,0 +1,78 @@
+/**
+ * @module The command lines of a transaction (RFC 5321 §4.1.1) and what is refused before a word of it is sent. Throws on addresses that could
+ * smuggle a command: checking addresses is the caller's work.
+ */
+import type { SmtpExtensions } from './extensions.ts'
+import { makeReply, type SmtpReply } from './replies.ts'
+
+/** What the envelope of one recipient says. */
+export interface SmtpEnvelope {
+  /** The reverse-path without angle brackets; empty for the null sender. */
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly message: Uint8Array
+  /** What SIZE declares; the length of `message` when absent. */
+  readonly sizeBytes?: number
+  /** Whether an address or a header of the message needs SMTPUTF8 (RFC 6531). */
+  readonly smtpUtf8: boolean
+  /** Whether the message has octets above 127. */
+  readonly eightBit: boolean
+}
+
+/** Atoms and quoted strings: no control character anywhere, no space or angle bracket outside quotes. */
+const PATH = /^(?:"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*"|[^\s<>"\x00-\x1f\x7f])*$/
+
+/** Atoms, dots, hyphens and address literals: what may stand behind EHLO. */
+const EHLO_NAME = /^[A-Za-z0-9._:[\]-]+$/
+
+/** `EHLO name` or `HELO name`. Throws on a name that is neither a domain nor an address literal. */
+export function greetingCommand(verb: 'EHLO' | 'HELO', name: string): string {
+  if (!EHLO_NAME.test(name)) throw new TypeError(`ehloName is no domain or address literal: ${JSON.stringify(name)}`)
+  return `${verb} ${name}\r\n`
+}
+
+/**
+ * MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. An 8-bit message goes to a server
+ * without 8BITMIME as it is, without the parameter: such servers pass octets on, and bouncing what nearly all of them take helps nobody.
+ */
+export function mailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
+  let line = `MAIL FROM:<${checkedPath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`
+  if (extensions.size) line += ` SIZE=${sizeOf(envelope)}`
+  if (extensions.eightBitMime && envelope.eightBit) line += ' BODY=8BITMIME'
+  if (extensions.smtpUtf8 && envelope.smtpUtf8) line += ' SMTPUTF8'
+  return `${line}\r\n`
+}
+
+export function rcptCommand(envelope: SmtpEnvelope): string {
+  if (envelope.rcptTo === '') throw new TypeError('rcptTo is empty')
+  return `RCPT TO:<${checkedPath('rcptTo', envelope.rcptTo, envelope.smtpUtf8)}>\r\n`
+}
+
+/**
+ * The reply that the server would have to give, made here to save sending what it said it cannot take: a message above its SIZE limit
+ * (552 5.3.4, RFC 1870 §6.1) or one that needs SMTPUTF8 which it does not offer (553 5.6.7, RFC 6531 §3.5). Undefined when it may be sent.
+ */
+export function refusalBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExtensions): SmtpReply | undefined {
+  const limit = extensions.sizeBytes ?? 0
+  const sizeBytes = sizeOf(envelope)
+  if (limit > 0 && sizeBytes > limit) {
+    return makeReply(552, [
+      `5.3.4 Not sent: the message has ${sizeBytes} bytes and the receiving server takes ${limit} at most`,
+    ])
+  }
+  if (envelope.smtpUtf8 && !extensions.smtpUtf8) {
+    return makeReply(553, ['5.6.7 Not sent: the message needs SMTPUTF8, which the receiving server does not offer'])
+  }
+  return undefined
+}
+
+const sizeOf = (envelope: SmtpEnvelope): number => envelope.sizeBytes ?? envelope.message.byteLength
+
+const ASCII = /^[\x00-\x7f]*$/
+
+function checkedPath(name: string, path: string, smtpUtf8: boolean): string {
+  if (!smtpUtf8 && !ASCII.test(path)) throw new TypeError(`${name} needs SMTPUTF8: ${JSON.stringify(path)}`)
+  if (!PATH.test(path))
+    throw new TypeError(`${name} is no address that may stand in a command: ${JSON.stringify(path)}`)
+  return path
+}

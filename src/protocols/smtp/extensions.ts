@@ -1,0 +1,60 @@
+/**
+ * @module The answer to EHLO (RFC 5321 §4.1.1.1) as what the client can use of it.
+ */
+import type { SmtpReply } from './replies.ts'
+
+export interface SmtpExtensions {
+  /** The largest message the server takes (RFC 1870); absent when it sets or names none. */
+  readonly sizeBytes?: number
+  /** Whether it offers SIZE at all, with a limit or without: only then MAIL may have the parameter. */
+  readonly size: boolean
+  /** RFC 2920. */
+  readonly pipelining: boolean
+  /** RFC 6152. */
+  readonly eightBitMime: boolean
+  /** RFC 6531. */
+  readonly smtpUtf8: boolean
+  /** RFC 3207. */
+  readonly startTls: boolean
+  /** RFC 2034. */
+  readonly enhancedStatusCodes: boolean
+  /** SASL mechanisms in upper case (RFC 4954), in the server's order. */
+  readonly auth: readonly string[]
+}
+
+/** What a server offers that knows HELO only. */
+export const noExtensions: SmtpExtensions = {
+  size: false,
+  pipelining: false,
+  eightBitMime: false,
+  smtpUtf8: false,
+  startTls: false,
+  enhancedStatusCodes: false,
+  auth: [],
+}
+
+/** The extensions in a 250 reply to EHLO. Keywords and mechanisms count in any case; the old `AUTH=LOGIN` is understood. */
+export function extensionsOf(ehlo: SmtpReply): SmtpExtensions {
+  const offered = new Map<string, string[]>()
+  for (const line of ehlo.lines.slice(1)) {
+    const [keyword = '', ...parameters] = line
+      .trim()
+      .toUpperCase()
+      .replace(/^AUTH=/, 'AUTH ')
+      .split(/\s+/)
+    offered.set(keyword, [...(offered.get(keyword) ?? []), ...parameters])
+  }
+  const limit = offered.get('SIZE')?.[0] ?? ''
+  const sizeBytes = /^\d{1,15}$/.test(limit) ? Number(limit) : 0
+  return {
+    // RFC 1870 §4: zero says that there is no fixed limit.
+    ...(sizeBytes > 0 && { sizeBytes }),
+    size: offered.has('SIZE'),
+    pipelining: offered.has('PIPELINING'),
+    eightBitMime: offered.has('8BITMIME'),
+    smtpUtf8: offered.has('SMTPUTF8'),
+    startTls: offered.has('STARTTLS'),
+    enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
+    auth: [...new Set(offered.get('AUTH') ?? [])],
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * @module What can go wrong with an SMTP connection, as values: from the errors of sockets and TLS to the few kinds a delivery decides by.
+ */
+
+export type SmtpFailureKind = 'refused' | 'unreachable' | 'timeout' | 'closed' | 'reset' | 'tls' | 'protocol' | 'other'
+
+/**
+ * The end of a connection that no reply explains. `refused`: nobody listens on the port. `closed`: an orderly end by either side. `reset`: a
+ * broken connection. `protocol`: the server said what SMTP does not allow there.
+ */
+export interface SmtpFailure {
+  readonly kind: SmtpFailureKind
+  readonly message: string
+}
+
+const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'unreachable',
+  ENETUNREACH: 'unreachable',
+  EHOSTDOWN: 'unreachable',
+  ENETDOWN: 'unreachable',
+  ENONET: 'unreachable',
+  ENOTFOUND: 'unreachable',
+  EAI_AGAIN: 'unreachable',
+  ETIMEDOUT: 'timeout',
+  ECONNRESET: 'reset',
+  ECONNABORTED: 'reset',
+  EPIPE: 'reset',
+}
+
+/**
+ * The failure that an error of a socket means. Errors of our own side, such as an address we do not have (EADDRNOTAVAIL) or too many open
+ * files, are `other`.
+ *
+ * @param securing whether the TLS handshake was running: then what is no network error is one of TLS or of the certificate
+ */
+export function failureFromError(error: unknown, securing = false): SmtpFailure {
+  const code = codeOf(error)
+  const message = error instanceof Error ? error.message : String(error)
+  const kind = KIND_BY_CODE[code]
+  if (kind) return { kind, message }
+  const isTls = securing || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
+  return { kind: isTls ? 'tls' : 'other', message }
+}
+
+function codeOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return ''
+  return typeof error.code === 'string' ? error.code : ''
+}

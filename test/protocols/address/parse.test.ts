@@ -1,0 +1,241 @@
+import { describe, expect, test } from 'bun:test'
+import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+
+const named = (text: string): unknown => {
+  const result = parseMailbox(text)
+  return result.kind === 'ok' ? [result.name, result.address] : result.reason
+}
+
+describe('parseMailbox', () => {
+  test('an address is split, its domain lower-cased and its local part left as given', () => {
+    expect(parseMailbox('Jane.Doe+x@Example.COM')).toEqual({
+      kind: 'ok',
+      name: undefined,
+      address: 'Jane.Doe+x@example.com',
+      localPart: 'Jane.Doe+x',
+      domain: 'example.com',
+      needsSmtpUtf8: false,
+    })
+  })
+
+  test.each([
+    ['Jane <j@example.com>', ['Jane', 'j@example.com']],
+    ['  Jane   van  Doe  < j@example.com > ', ['Jane van Doe', 'j@example.com']],
+    ['<j@example.com>', [undefined, 'j@example.com']],
+    ['"" <j@example.com>', [undefined, 'j@example.com']],
+    ['Doe, Jane, PhD <j@example.com>', ['Doe, Jane, PhD', 'j@example.com']],
+    ['"Doe, \\"JJ\\" \\\\ Jane" <j@example.com>', ['Doe, "JJ" \\ Jane', 'j@example.com']],
+    ['"Jane" Doe <j@example.com>', ['Jane Doe', 'j@example.com']],
+    ['Bob "The Man" O\'Neil (x) <b@example.com>', ['Bob "The Man" O\'Neil (x)', 'b@example.com']],
+    ['Zoë Ünï 日本 🎉 <z@example.com>', ['Zoë Ünï 日本 🎉', 'z@example.com']],
+    ['A <b@c.com> D <d@example.com>', ['A <b@c.com> D', 'd@example.com']],
+    ['"ceo@bank.example" <x@example.com>', ['ceo@bank.example', 'x@example.com']],
+    ['=?UTF-8?Q?J=C3=B6rg?= <j@example.com>', ['=?UTF-8?Q?J=C3=B6rg?=', 'j@example.com']],
+    ['"a b"@example.com', [undefined, '"a b"@example.com']],
+    ['"a@b\\"c"@example.com', [undefined, '"a@b\\"c"@example.com']],
+    ['X <"a,b"@example.com>', ['X', '"a,b"@example.com']],
+    ["!#$%&'*+-/=?^_`{|}~@example.com", [undefined, "!#$%&'*+-/=?^_`{|}~@example.com"]],
+  ])('%s is understood', (text, expected) => {
+    expect(named(text)).toEqual(expected)
+  })
+
+  test.each([
+    ['j@bücher.example', 'j@xn--bcher-kva.example'],
+    ['j@BÜCHER.Example', 'j@xn--bcher-kva.example'],
+    ['j@XN--BCHER-KVA.example', 'j@xn--bcher-kva.example'],
+    ['j@faß.de', 'j@xn--fa-hia.de'],
+    ['j@日本語。jp', 'j@xn--wgv71a119e.jp'],
+  ])('the domain of %s becomes A-labels', (text, address) => {
+    expect(named(text)).toEqual([undefined, address])
+  })
+
+  test('only a local part beyond ASCII needs SMTPUTF8', () => {
+    expect(parseMailbox('用户@例え.jp')).toEqual({
+      kind: 'ok',
+      name: undefined,
+      address: '用户@xn--r8jz45g.jp',
+      localPart: '用户',
+      domain: 'xn--r8jz45g.jp',
+      needsSmtpUtf8: true,
+    })
+    expect(parseMailbox('Jörg <j@bücher.example>')).toMatchObject({ kind: 'ok', needsSmtpUtf8: false })
+  })
+
+  test.each([
+    ['', 'The address is empty.'],
+    ['   ', 'The address is empty.'],
+    ['jane', '"jane" is not an address: it has no @ after a local part.'],
+    ['Jane <>', '"" is not an address: it has no @ after a local part.'],
+    ['@example.com', 'The address has nothing before the @.'],
+    ['""@example.com', 'The address has nothing before the @.'],
+    ['a@', 'The address has no domain after the @.'],
+    ['a@b@example.com', 'The address has more than one @.'],
+    ['a..b@example.com', 'The part before the @ has a dot too many.'],
+    ['.a@example.com', 'The part before the @ has a dot too many.'],
+    ['a b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
+    ['a,b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
+    ['a\u200b@example.com', 'The part before the @ has a space or a character that is only allowed in quotes.'],
+    ['"a<b"@example.com', 'The address must end with the ">" that closes the last "<".'],
+    ['X <"a>b"@example.com>', 'The part before the @ has an angle bracket.'],
+    ['"a@example.com', '"\\"a@example.com" is not an address: it has no @ after a local part.'],
+    ['a@localhost', 'The domain "localhost" has no dot.'],
+    ['a@[192.0.2.1]', 'The domain is an IP address in brackets; only domain names can receive mail here.'],
+    ['a@192.0.2.1', 'The domain ends in a number; it looks like an IP address.'],
+    ['a@１９２.0.2.1', 'The domain ends in a number; it looks like an IP address.'],
+    ['a@example.com.', 'The domain has a dot too many.'],
+    ['a@exa..mple.com', 'The domain has a dot too many.'],
+    ['a@-example.com', 'A part of the domain starts or ends with a hyphen.'],
+    ['a@exa_mple.com', 'The domain "exa_mple.com" has a character no domain can have.'],
+    ['a@ex%61mple.com', 'The domain "ex%61mple.com" has a character no domain can have.'],
+    ['a@xn--a.com', 'The domain "xn--a.com" is not a valid internationalised name.'],
+    ['Jane <j@example.com', 'The address must end with the ">" that closes the last "<".'],
+    ['Jane <j@example.com> (work)', 'The address must end with the ">" that closes the last "<".'],
+    ['j@example.com>', 'The address has a ">" without a "<" before it.'],
+    ['"Jane <j@example.com>', 'The name before the address has a quote that is never closed.'],
+    ['\ud800 <j@example.com>', 'The address is not valid Unicode text.'],
+  ])('%j is invalid with a reason', (text, reason) => {
+    expect(parseMailbox(text)).toEqual({ kind: 'invalid', reason })
+  })
+
+  test.each(['\r', '\n', '\0', '\t', '\x7f', '\x85', '\u2028'])(
+    'the control character %j is invalid anywhere',
+    (control) => {
+      const reason = 'The address has a line break or another control character.'
+      for (const text of [
+        `${control}j@example.com`,
+        `J${control}D <j@example.com>`,
+        `j@exam${control}ple.com`,
+        `j@example.com${control}`,
+      ])
+        expect(parseMailbox(text)).toEqual({ kind: 'invalid', reason })
+    },
+  )
+
+  test('lengths are bounded: local part 64 octets, label 63, domain 253, address 254, name 256, text 1,000', () => {
+    const domain = (length: number) =>
+      `${'a'.repeat(60)}.`
+        .repeat(4)
+        .concat('b'.repeat(length))
+        .slice(0, length - 4)
+        .concat('.com')
+    expect(named(`${'a'.repeat(64)}@example.com`)).toEqual([undefined, `${'a'.repeat(64)}@example.com`])
+    expect(named(`${'a'.repeat(65)}@example.com`)).toBe('The part before the @ is longer than 64 octets.')
+    expect(named(`${'é'.repeat(33)}@example.com`)).toBe('The part before the @ is longer than 64 octets.')
+    expect(named(`a@${'b'.repeat(63)}.com`)).toEqual([undefined, `a@${'b'.repeat(63)}.com`])
+    expect(named(`a@${'b'.repeat(64)}.com`)).toBe('A part of the domain is longer than 63 characters.')
+    expect(domain(252)).toHaveLength(252)
+    expect(named(`a@${domain(252)}`)).toEqual([undefined, `a@${domain(252)}`])
+    expect(named(`ab@${domain(252)}`)).toBe('The address is longer than 254 characters.')
+    expect(named(`a@${'b.'.repeat(126)}com`)).toBe('The domain is longer than 253 characters.')
+    expect(named(`a@${'ü'.repeat(50)}.${'ü'.repeat(240)}`)).toBe('The domain is longer than 253 characters.')
+    expect(named(`${'n'.repeat(256)} <a@example.com>`)).toEqual(['n'.repeat(256), 'a@example.com'])
+    expect(named(`${'n'.repeat(257)} <a@example.com>`)).toBe(
+      'The name before the address is longer than 256 characters.',
+    )
+    expect(named(`${' '.repeat(1000)}a@example.com`)).toBe('The address is longer than 1,000 characters.')
+  })
+})
+
+describe('parseMailboxList', () => {
+  const addresses = (text: string): unknown => {
+    const result = parseMailboxList(text)
+    return result.kind === 'ok' ? result.mailboxes.map(({ name, address }) => [name, address]) : result.reason
+  }
+
+  test.each([
+    ['a@example.com', [[undefined, 'a@example.com']]],
+    [
+      'a@example.com,b@example.com',
+      [
+        [undefined, 'a@example.com'],
+        [undefined, 'b@example.com'],
+      ],
+    ],
+    [
+      'Doe, Jane <j@example.com>, b@example.com',
+      [
+        ['Doe, Jane', 'j@example.com'],
+        [undefined, 'b@example.com'],
+      ],
+    ],
+    [
+      'b@example.com, Acme, Inc., EU <a@example.com>',
+      [
+        [undefined, 'b@example.com'],
+        ['Acme, Inc., EU', 'a@example.com'],
+      ],
+    ],
+    [
+      '"x@y.com, z" <a@example.com>, "b,c"@example.com',
+      [
+        ['x@y.com, z', 'a@example.com'],
+        [undefined, '"b,c"@example.com'],
+      ],
+    ],
+  ])('%s is a list', (text, expected) => {
+    expect(addresses(text)).toEqual(expected)
+  })
+
+  test.each([
+    ['', 'The address is empty.'],
+    ['a@example.com,', 'The address is empty.'],
+    [',a@example.com', 'The list of addresses has a comma too many.'],
+    ['a@example.com,,b@example.com', 'The list of addresses has a comma too many.'],
+    ['a@example.com, jane', '"jane" is not an address: it has no @ after a local part.'],
+    ['a@example.com b@example.com', 'The address has more than one @.'],
+    ['a@example.com\r\nBcc: x@example.com', 'The address has a line break or another control character.'],
+  ])('%j is invalid with a reason', (text, reason) => {
+    expect(parseMailboxList(text)).toEqual({ kind: 'invalid', reason })
+  })
+})
+
+test('a list has at most 100 mailboxes and 20,000 characters', () => {
+  const list = (count: number) => parseMailboxList(Array(count).fill('a@example.com').join())
+  expect(list(100)).toMatchObject({ kind: 'ok' })
+  expect(list(101)).toEqual({ kind: 'invalid', reason: 'The list has more than 100 addresses.' })
+  const reason = 'The list of addresses is longer than 20,000 characters.'
+  expect(parseMailboxList('a'.repeat(20_001))).toEqual({ kind: 'invalid', reason })
+})
+
+describe('formatMailbox', () => {
+  test.each([
+    [undefined, 'a@example.com', 'a@example.com'],
+    ['Jane Doe', 'a@example.com', 'Jane Doe <a@example.com>'],
+    ['Acme, Inc.', 'a@example.com', '"Acme, Inc." <a@example.com>'],
+    ['say "hi" \\o/', 'a@example.com', '"say \\"hi\\" \\\\o/" <a@example.com>'],
+    ['Zoë', 'a@example.com', '"Zoë" <a@example.com>'],
+    [undefined, '"a b"@example.com', '<"a b"@example.com>'],
+  ])('%j and %s make %s, and parse back', (name, address, expected) => {
+    expect(formatMailbox({ name, address })).toBe(expected)
+    expect(named(expected)).toEqual([name, address])
+  })
+
+  test('a control character in a name is a bug', () => {
+    expect(() => formatMailbox({ name: 'a\r\nBcc: x', address: 'a@example.com' })).toThrow('control character')
+  })
+})
+
+test('normaliseAddress gives one key for every spelling of an address', () => {
+  const key = 'jane.doe@xn--bcher-kva.example'
+  for (const spelling of [
+    'Jane.Doe@bücher.example',
+    ' JANE.DOE@BÜCHER.EXAMPLE ',
+    'jane.doe@XN--BCHER-KVA.example',
+    '"Jane.Doe"@bücher.example',
+  ])
+    expect(normaliseAddress(spelling)).toBe(key)
+  expect(normaliseAddress('zoe\u0308@example.com')).toBe(normaliseAddress('ZOË@example.com'))
+  expect(normaliseAddress('"a b"@Example.com')).toBe('"a b"@example.com')
+  expect(normaliseAddress('Postmaster')).toBe('postmaster')
+})
+
+test('hostile input is answered within the length bound, not scanned', () => {
+  for (const text of [
+    '<'.repeat(900),
+    '"\\'.repeat(499),
+    `${'a.'.repeat(499)}@`,
+    ','.repeat(20_000),
+    `${'a,'.repeat(9_999)}@`,
+  ])
+    expect([parseMailbox(text).kind, parseMailboxList(text).kind]).toEqual(['invalid', 'invalid'])
+})

@@ -1,0 +1,466 @@
+import { describe, expect, test } from 'bun:test'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { type Clock, ManualClock, systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createResolver, type ResolverOptions } from '#protocols/dns/resolver.ts'
+import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+
+const resolverFor = (servers: DnsServer | readonly string[], options: Partial<ResolverOptions> = {}) =>
+  createResolver({
+    servers: 'address' in servers ? [servers.address] : servers,
+    clock: systemClock,
+    randomId: () => randomBelow(65_536),
+    ...options,
+  })
+
+/** An address of 127.0.0.1 at which nothing listens. */
+async function closedPort(): Promise<string> {
+  const socket = createSocket('udp4')
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  socket.close()
+  await once(socket, 'close')
+  return `127.0.0.1:${port}`
+}
+
+describe('records', () => {
+  test('MX exchanges come in lower case without a trailing dot, with their preference', async () => {
+    await using server = await startDnsServer({
+      'example.com': { MX: [{ preference: 5, exchange: 'MX1.Example.com.' }] },
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.mx('Example.COM.')).toEqual({
+      kind: 'ok',
+      records: [{ preference: 5, exchange: 'mx1.example.com' }],
+      ttlSeconds: 300,
+    })
+  })
+
+  test('a null MX is an exchange of no text', async () => {
+    await using server = await startDnsServer({ 'example.com': { MX: [{ preference: 0, exchange: '.' }] } })
+    using resolver = resolverFor(server)
+    expect(await resolver.mx('example.com')).toEqual({
+      kind: 'ok',
+      records: [{ preference: 0, exchange: '' }],
+      ttlSeconds: 300,
+    })
+  })
+
+  test('the strings of one TXT record are joined, two records stay two', async () => {
+    await using server = await startDnsServer({
+      'k._domainkey.example.com': { TXT: [['v=DKIM1; p=AB', 'CD'], 'other'] },
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.txt('k._domainkey.example.com')).toEqual({
+      kind: 'ok',
+      records: ['v=DKIM1; p=ABCD', 'other'],
+      ttlSeconds: 300,
+    })
+  })
+
+  test('a character that lies across two TXT strings survives', async () => {
+    const bytes = Buffer.from('é')
+    await using server = await startDnsServer({
+      'example.com': { TXT: [[bytes.subarray(0, 1), bytes.subarray(1)] as unknown as string[]] },
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.txt('example.com')).toMatchObject({ records: ['é'] })
+  })
+
+  test('addresses of both kinds, and the name of an address', async () => {
+    await using server = await startDnsServer({
+      'host.example.com': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'] },
+      '1.2.0.192.in-addr.arpa': { PTR: ['Host.example.com.'] },
+      '1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa': { PTR: ['six.example.com'] },
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.a('host.example.com')).toMatchObject({ records: ['192.0.2.1', '192.0.2.2'] })
+    expect(await resolver.aaaa('host.example.com')).toMatchObject({ records: ['2001:db8::1'] })
+    expect(await resolver.ptr('192.0.2.1')).toMatchObject({ records: ['host.example.com'] })
+    expect(await resolver.ptr('2001:db8::1')).toMatchObject({ records: ['six.example.com'] })
+    expect(await resolver.ptr('1.2.0.192.in-addr.arpa')).toMatchObject({ records: ['host.example.com'] })
+  })
+})
+
+describe('what is not there', () => {
+  test('no record of the type, no name, failure and refusal are told apart', async () => {
+    await using server = await startDnsServer({
+      'example.com': { A: ['192.0.2.1'] },
+      'fail.example.com': 'SERVFAIL',
+      'refused.example.com': 'REFUSED',
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.mx('example.com')).toEqual({ kind: 'nodata' })
+    expect(await resolver.mx('none.example.com')).toEqual({ kind: 'nxdomain' })
+    expect(await resolver.mx('fail.example.com')).toEqual({ kind: 'servfail' })
+    expect(await resolver.mx('refused.example.com')).toEqual({ kind: 'refused' })
+  })
+
+  test('a name that has only names below it exists', async () => {
+    await using server = await startDnsServer({ 'a.b.example.com': { A: ['192.0.2.1'] } })
+    using resolver = resolverFor(server)
+    expect(await resolver.a('b.example.com')).toEqual({ kind: 'nodata' })
+  })
+
+  test.each([
+    '',
+    '.',
+    'a..b',
+    `${'a'.repeat(64)}.com`,
+    'a b.com',
+    'bücher.example',
+    `${'a.'.repeat(127)}com`,
+    'x\0y.com',
+  ])('a name that cannot be in DNS is not asked: %j', async (name) => {
+    await using server = await startDnsServer({})
+    using resolver = resolverFor(server)
+    expect(await resolver.a(name)).toEqual({ kind: 'nxdomain' })
+    expect(server.queries).toEqual([])
+  })
+
+  test('a silent server times out after every attempt', async () => {
+    await using server = await startDnsServer({ 'example.com': 'SILENCE' })
+    const clock = new ManualClock()
+    using resolver = resolverFor(server, { clock, timeoutMs: 5000, attempts: 2 })
+    const answer = resolver.a('example.com')
+    await server.received(1)
+    clock.advance(5000)
+    await server.received(2)
+    clock.advance(5000)
+    expect(await answer).toEqual({ kind: 'timeout' })
+    expect(server.queries).toHaveLength(2)
+  })
+
+  test('a server that is not there is a timeout without waiting for one', async () => {
+    using resolver = resolverFor([await closedPort()], { clock: new ManualClock() })
+    expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
+  })
+
+  test('a server to which the system makes no connection is a timeout', async () => {
+    // Without SO_BROADCAST the system refuses this address before anything is sent.
+    using resolver = resolverFor(['255.255.255.255:53'], { clock: new ManualClock() })
+    expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
+  })
+
+  test('an answer that cannot be read is a failed attempt', async () => {
+    await using server = await startDnsServer({ 'example.com': 'MALFORMED' })
+    using resolver = resolverFor(server, { clock: new ManualClock() })
+    expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
+    expect(server.queries).toHaveLength(2)
+  })
+})
+
+describe('forged answers', () => {
+  test('a wrong id, a wrong question and a wrong source are passed over', async () => {
+    await using server = await startDnsServer({ 'example.com': { A: ['192.0.2.1'], forgedFirst: true } })
+    using resolver = resolverFor(server)
+    expect(await resolver.a('example.com')).toEqual({ kind: 'ok', records: ['192.0.2.1'], ttlSeconds: 300 })
+  })
+
+  test('an answer with a wrong id alone is no answer', async () => {
+    await using server = await startDnsServer({ 'example.com': 'WRONG_ID' })
+    const clock = new ManualClock()
+    using resolver = resolverFor(server, { clock, attempts: 1 })
+    const answer = resolver.a('example.com')
+    await server.received(1)
+    clock.advance(5000)
+    expect(await answer).toEqual({ kind: 'timeout' })
+  })
+})
+
+describe('TCP and EDNS', () => {
+  const many = Array.from({ length: 100 }, (_, i) => `192.0.2.${i}`)
+
+  test('a truncated answer is asked for over TCP', async () => {
+    await using server = await startDnsServer({ 'example.com': { A: many } })
+    using resolver = resolverFor(server)
+    expect(await resolver.a('example.com')).toEqual({ kind: 'ok', records: many, ttlSeconds: 300 })
+    expect(server.queries.map((q) => q.transport)).toEqual(['udp', 'tcp'])
+  })
+
+  test('an answer of 513 to 1232 bytes comes over UDP', async () => {
+    const text = 'x'.repeat(800)
+    await using server = await startDnsServer({ 'example.com': { TXT: [text] } })
+    using resolver = resolverFor(server)
+    expect(await resolver.txt('example.com')).toMatchObject({ records: [text] })
+    expect(server.queries.map((q) => q.transport)).toEqual(['udp'])
+  })
+
+  test('TCP that is cut off is a failed attempt', async () => {
+    await using server = await startDnsServer({ 'example.com': { A: many, tcp: 'CLOSE' } })
+    using resolver = resolverFor(server, { clock: new ManualClock() })
+    expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
+    expect(server.queries.map((q) => q.transport)).toEqual(['udp', 'tcp', 'udp', 'tcp'])
+  })
+
+  test('TCP that stays silent times out', async () => {
+    await using server = await startDnsServer({ 'example.com': { A: many, tcp: 'SILENCE' } })
+    const clock = new ManualClock()
+    using resolver = resolverFor(server, { clock, attempts: 1 })
+    const answer = resolver.a('example.com')
+    await server.received(2)
+    clock.advance(5000)
+    expect(await answer).toEqual({ kind: 'timeout' })
+  })
+
+  test('a server that does not know EDNS is asked again without', async () => {
+    await using server = await startDnsServer({ 'example.com': { A: ['192.0.2.1'], refusesEdns: true } })
+    using resolver = resolverFor(server)
+    expect(await resolver.a('example.com')).toMatchObject({ kind: 'ok', records: ['192.0.2.1'] })
+    expect(server.queries).toHaveLength(2)
+  })
+})
+
+describe('CNAMEs', () => {
+  const chain = (links: number): Zone => ({
+    ...Object.fromEntries(
+      Array.from({ length: links }, (_, i) => [`n${i}.example.com`, { CNAME: `n${i + 1}.example.com` }]),
+    ),
+    [`n${links}.example.com`]: { A: ['192.0.2.1'], ttl: 60 },
+  })
+
+  test.each([true, false])(
+    'are followed, within an answer or across answers (%p), and the shortest TTL counts',
+    async (followsCnames) => {
+      await using server = await startDnsServer(chain(3), { followsCnames })
+      using resolver = resolverFor(server)
+      expect(await resolver.a('n0.example.com')).toEqual({ kind: 'ok', records: ['192.0.2.1'], ttlSeconds: 60 })
+      expect(server.queries).toHaveLength(followsCnames ? 1 : 4)
+    },
+  )
+
+  test.each([true, false])('eight are followed, nine are a loop (in one answer: %p)', async (followsCnames) => {
+    await using eight = await startDnsServer(chain(8), { followsCnames })
+    await using nine = await startDnsServer(chain(9), { followsCnames })
+    using a = resolverFor(eight)
+    using b = resolverFor(nine)
+    expect(await a.a('n0.example.com')).toMatchObject({ kind: 'ok' })
+    expect(await b.a('n0.example.com')).toEqual({ kind: 'loop' })
+  })
+
+  test.each([true, false])('a circle is a loop (in one answer: %p)', async (followsCnames) => {
+    await using server = await startDnsServer(
+      { 'a.example.com': { CNAME: 'b.example.com' }, 'b.example.com': { CNAME: 'a.example.com' } },
+      { followsCnames },
+    )
+    using resolver = resolverFor(server)
+    expect(await resolver.mx('a.example.com')).toEqual({ kind: 'loop' })
+  })
+
+  test.each([true, false])(
+    'the end of the chain decides between no data and no name (in one answer: %p)',
+    async (followsCnames) => {
+      await using server = await startDnsServer(
+        {
+          'alias.example.com': { CNAME: 'host.example.com' },
+          'host.example.com': { A: ['192.0.2.1'] },
+          'dangling.example.com': { CNAME: 'gone.example.net' },
+          'failing.example.com': { CNAME: 'fail.example.net' },
+          'fail.example.net': 'SERVFAIL',
+        },
+        { followsCnames },
+      )
+      using resolver = resolverFor(server)
+      expect(await resolver.mx('alias.example.com')).toEqual({ kind: 'nodata' })
+      expect(server.queries).toHaveLength(followsCnames ? 1 : 2)
+      expect(await resolver.mx('dangling.example.com')).toEqual({ kind: 'nxdomain' })
+      expect(await resolver.mx('failing.example.com')).toEqual({ kind: 'servfail' })
+    },
+  )
+
+  test('cname() tells the alias itself', async () => {
+    await using server = await startDnsServer({
+      'alias.example.com': { CNAME: 'Host.example.com' },
+      'host.example.com': { A: ['192.0.2.1'] },
+    })
+    using resolver = resolverFor(server)
+    expect(await resolver.cname('alias.example.com')).toEqual({
+      kind: 'ok',
+      records: ['host.example.com'],
+      ttlSeconds: 300,
+    })
+    expect(await resolver.cname('host.example.com')).toEqual({ kind: 'nodata' })
+  })
+})
+
+describe('several servers', () => {
+  test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)('the next one is asked after %s', async (fault) => {
+    await using first = await startDnsServer({ 'example.com': fault })
+    await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
+    using resolver = resolverFor([first.address, second.address])
+    expect(await resolver.a('example.com')).toMatchObject({ records: ['192.0.2.1'] })
+  })
+
+  test('the next one is asked after silence', async () => {
+    await using first = await startDnsServer({ 'example.com': 'SILENCE' })
+    await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
+    const clock = new ManualClock()
+    using resolver = resolverFor([first.address, second.address], { clock })
+    const answer = resolver.a('example.com')
+    await first.received(1)
+    clock.advance(5000)
+    expect(await answer).toMatchObject({ records: ['192.0.2.1'] })
+  })
+
+  test('"no such name" is an answer: nobody else is asked', async () => {
+    await using first = await startDnsServer({})
+    await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
+    using resolver = resolverFor([first.address, second.address])
+    expect(await resolver.a('example.com')).toEqual({ kind: 'nxdomain' })
+    expect(second.queries).toEqual([])
+  })
+
+  test('a failure that was said outranks silence', async () => {
+    await using first = await startDnsServer({ 'example.com': 'REFUSED' })
+    await using second = await startDnsServer({ 'example.com': 'SERVFAIL' })
+    using resolver = resolverFor([first.address, await closedPort(), second.address], { clock: new ManualClock() })
+    expect(await resolver.a('example.com')).toEqual({ kind: 'servfail' })
+    expect(first.queries).toHaveLength(1)
+  })
+
+  test.each(['dns.example.com', '127.0.0.1:0', '127.0.0.1:99999', '[127.0.0.1]:53', '', '::1]:53'])(
+    'what is no server address is a TypeError: %j',
+    (text) => {
+      expect(() => resolverFor([text])).toThrow(TypeError)
+    },
+  )
+})
+
+describe('the cache', () => {
+  const counting = async (zone: Zone, options: Partial<ResolverOptions> = {}, negativeTtlSeconds?: number | null) => {
+    const server = await startDnsServer(zone, negativeTtlSeconds === undefined ? {} : { negativeTtlSeconds })
+    const clock = new ManualClock()
+    const resolver = resolverFor(server, { clock, ...options })
+    return { server, clock, resolver, [Symbol.asyncDispose]: () => server.close() }
+  }
+
+  /** Seconds for which the answer to A of example.com is kept, found by asking just before and at the end of it. */
+  async function expectKept(
+    { server, clock, resolver }: { server: DnsServer; clock: ManualClock; resolver: ReturnType<typeof resolverFor> },
+    seconds: number,
+  ) {
+    await resolver.a('example.com')
+    clock.advance(seconds * 1000 - 1)
+    await resolver.a('example.com')
+    expect(server.queries).toHaveLength(1)
+    clock.advance(1)
+    await resolver.a('example.com')
+    expect(server.queries).toHaveLength(2)
+  }
+
+  test('keeps an answer for its TTL, however the name is written', async () => {
+    await using it = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 60 } })
+    await expectKept(it, 60)
+    await it.resolver.a('EXAMPLE.com.')
+    expect(it.server.queries).toHaveLength(2)
+  })
+
+  test('tells what is left of the TTL', async () => {
+    await using it = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 60 } })
+    await it.resolver.a('example.com')
+    it.clock.advance(20_000)
+    expect(await it.resolver.a('example.com')).toEqual({ kind: 'ok', records: ['192.0.2.1'], ttlSeconds: 40 })
+  })
+
+  test('keeps nothing longer than maxTtlSeconds', async () => {
+    await using it = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 86_400 } }, { maxTtlSeconds: 100 })
+    await expectKept(it, 100)
+  })
+
+  test('keeps an absence as long as the SOA says', async () => {
+    await using it = await counting({}, {}, 30)
+    await expectKept(it, 30)
+  })
+
+  test('keeps an absence no longer than 300 s', async () => {
+    await using it = await counting({ 'example.com': { MX: [] } }, {}, 3000)
+    await expectKept(it, 300)
+  })
+
+  test('keeps an absence without a SOA for a moment only', async () => {
+    await using it = await counting({}, {}, null)
+    await expectKept(it, 5)
+  })
+
+  test('keeps a failure for 5 s', async () => {
+    await using it = await counting({ 'example.com': 'SERVFAIL' })
+    await expectKept(it, 5)
+  })
+
+  test('an answer with TTL 0 is not kept, nor anything with cacheEntries 0', async () => {
+    await using zero = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 0 } })
+    await zero.resolver.a('example.com')
+    await zero.resolver.a('example.com')
+    expect(zero.server.queries).toHaveLength(2)
+    await using none = await counting({ 'example.com': { A: ['192.0.2.1'] } }, { cacheEntries: 0 })
+    await none.resolver.a('example.com')
+    await none.resolver.a('example.com')
+    expect(none.server.queries).toHaveLength(2)
+  })
+
+  test('lets go what was used longest ago', async () => {
+    const names = ['a.example.com', 'b.example.com', 'c.example.com'] as const
+    await using it = await counting(Object.fromEntries(names.map((n) => [n, { A: ['192.0.2.1'] }])), {
+      cacheEntries: 2,
+    })
+    const [a, b, c] = names
+    for (const name of [a, b, a, c, a]) await it.resolver.a(name)
+    expect(it.server.queries.map((q) => q.name)).toEqual([a, b, c])
+    await it.resolver.a(b)
+    expect(it.server.queries.map((q) => q.name)).toEqual([a, b, c, b])
+  })
+
+  test('the same question asked at once goes out once', async () => {
+    await using it = await counting({ 'example.com': { A: ['192.0.2.1'] } }, { cacheEntries: 0 })
+    const answers = await Promise.all(Array.from({ length: 50 }, () => it.resolver.a('example.com')))
+    expect(new Set(answers.map((a) => a.kind))).toEqual(new Set(['ok']))
+    expect(it.server.queries).toHaveLength(1)
+    await it.resolver.a('example.com')
+    expect(it.server.queries).toHaveLength(2)
+  })
+})
+
+describe('close', () => {
+  test('ends what is in flight, and what is asked later, with timeout', async () => {
+    await using server = await startDnsServer({ 'example.com': 'SILENCE' })
+    const resolver = resolverFor(server)
+    const answer = resolver.a('example.com')
+    await server.received(1)
+    resolver.close()
+    expect(await answer).toEqual({ kind: 'timeout' })
+    expect(await resolver.a('other.example.com')).toEqual({ kind: 'timeout' })
+    expect(server.queries).toHaveLength(1)
+  })
+})
+
+test('10,000 look-ups leave no socket and no timer behind', async () => {
+  const zone: Zone = Object.fromEntries(
+    Array.from({ length: 10_000 }, (_, i) => [`n${i}.example.com`, i % 10 === 0 ? 'SERVFAIL' : { A: ['192.0.2.1'] }]),
+  )
+  await using server = await startDnsServer(zone)
+  let timers = 0
+  const clock: Clock = {
+    ...systemClock,
+    after(delayMs, run) {
+      timers++
+      const timer = systemClock.after(delayMs, run)
+      return {
+        cancel: () => {
+          timers--
+          timer.cancel()
+        },
+      }
+    },
+  }
+  const openFiles = () => readdirSync('/proc/self/fd').length
+  using resolver = resolverFor(server, { clock, cacheEntries: 0 })
+  const before = openFiles()
+  const answers = await Promise.all(Array.from({ length: 10_000 }, (_, i) => resolver.a(`n${i}.example.com`)))
+  expect(answers.filter((a) => a.kind === 'ok')).toHaveLength(9000)
+  expect(answers.filter((a) => a.kind === 'servfail')).toHaveLength(1000)
+  expect(timers).toBe(0)
+  expect(openFiles()).toBeLessThanOrEqual(before + 1)
+})

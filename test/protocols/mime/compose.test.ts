@@ -1,0 +1,290 @@
+import { describe, expect, test } from 'bun:test'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { simpleParser } from 'mailparser'
+import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
+import { plainInput, trickyInput } from './sample.ts'
+
+const compose = async (change: Partial<ComposeInput> = {}): Promise<string> =>
+  Buffer.from(await composeMessage({ ...plainInput, ...change })).toString('latin1')
+
+const parse = async (change: Partial<ComposeInput> = {}) =>
+  simpleParser(Buffer.from(await composeMessage({ ...plainInput, ...change })))
+
+/** What every message must be on the wire: CRLF only, 7-bit, lines of at most 998 octets, no blank line in a header. */
+function expectCleanLines(message: string): void {
+  expect(message.endsWith('\r\n')).toBe(true)
+  const lines = message.split('\r\n')
+  expect(lines.filter((line) => /[\r\n]/.test(line))).toEqual([])
+  expect(lines.filter((line) => /[^\t\x20-\x7e]/.test(line))).toEqual([])
+  expect(lines.filter((line) => line.length > 998)).toEqual([])
+  expect(
+    message
+      .slice(0, message.indexOf('\r\n\r\n'))
+      .split('\r\n')
+      .filter((line) => line.trim() === ''),
+  ).toEqual([])
+}
+
+test('a plain message is exactly this', async () => {
+  expect(await compose({ cc: ['c@example.org'], replyTo: 'Help Desk <h@example.com>, i@example.com' })).toBe(
+    [
+      'From: "Acme, Inc." <news@example.com>',
+      'To: Jane <jane@example.net>',
+      'Cc: c@example.org',
+      'Reply-To: Help Desk <h@example.com>, i@example.com',
+      'Subject: Hello',
+      'Message-ID: <abc@example.com>',
+      'Date: Fri, 02 Jan 2026 03:04:05 +0000',
+      'Content-Transfer-Encoding: 7bit',
+      'MIME-Version: 1.0',
+      'Content-Type: text/plain; charset=utf-8',
+      '',
+      'Hello, world',
+      '',
+    ].join('\r\n'),
+  )
+})
+
+test('the same input gives the same bytes, and another seed other boundaries', async () => {
+  expect(await composeMessage(trickyInput(1))).toEqual(await composeMessage(trickyInput(1)))
+  const boundaries = async (boundarySeed: string) =>
+    (await compose({ html: '<p>x</p>', boundarySeed })).match(/boundary="([^"]+)"/)?.[1]
+  expect(await boundaries('a')).toMatch(/^=_T-[0-9a-f]{24}-Part_1$/)
+  expect(await boundaries('a')).not.toBe(await boundaries('b'))
+})
+
+test('200 tricky messages have clean lines and come back part by part', async () => {
+  for (let number = 0; number < 200; number++) {
+    const input = trickyInput(number)
+    const message = Buffer.from(await composeMessage(input))
+    expectCleanLines(message.toString('latin1'))
+    const parsed = await simpleParser(message, { skipTextToHtml: true, skipHtmlToText: true, skipTextLinks: true })
+    expect(
+      parsed.attachments.map(({ filename, contentType, content }) => ({ filename, contentType, content })),
+    ).toEqual(
+      input.attachments.map(({ filename, contentType, content }) => ({
+        filename,
+        contentType: contentType.split(';')[0] ?? '',
+        content: Buffer.from(content),
+      })),
+    )
+    const lineFeeds = (text = '') => text.replace(/\r\n?/g, '\n').toWellFormed()
+    expect(lineFeeds(parsed.text).trimEnd()).toBe(lineFeeds(input.text).trimEnd())
+    expect(lineFeeds(parsed.html || '').trimEnd()).toBe(lineFeeds(input.html).trimEnd())
+  }
+})
+
+describe('header fields', () => {
+  test('UTF-8 names, commas and quotes come back as they were', async () => {
+    const change = {
+      from: '"Zoë, \\"Z\\" Ünï" <z@bücher.example>',
+      to: ['日本 🎉 <a@example.com>', 'Doe, Jane <b@example.com>', '"a,b"@example.com'],
+      subject: 'Grüße aus Köln, 日本 🎉 und "mehr" =?utf-8?Q?nicht?=',
+    }
+    expect(await compose(change)).toContain('<z@xn--bcher-kva.example>')
+    const parsed = await parse(change)
+    expect([parsed.from?.value, parsed.to, parsed.subject]).toMatchObject([
+      [{ name: 'Zoë, "Z" Ünï', address: 'z@bücher.example' }],
+      {
+        value: [
+          { name: '日本 🎉', address: 'a@example.com' },
+          { name: 'Doe, Jane', address: 'b@example.com' },
+          { address: '"a,b"@example.com' },
+        ],
+      },
+      'Grüße aus Köln, 日本 🎉 und "mehr" =?utf-8?Q?nicht?=',
+    ])
+  })
+
+  test('custom fields keep their names, their order and their duplicates', async () => {
+    const message = await compose({
+      headers: [
+        ['X-MyApp-ID', '1'],
+        ['x-lower', 'Zoë'],
+        ['X-MyApp-ID', '2'],
+        ['Feedback-ID', 'a:b'],
+      ],
+    })
+    expect(message.split('\r\n').slice(0, 4)).toEqual([
+      'X-MyApp-ID: 1',
+      'x-lower: =?UTF-8?Q?Zo=C3=AB?=',
+      'X-MyApp-ID: 2',
+      'Feedback-ID: a:b',
+    ])
+  })
+
+  test('nothing is added that was not asked for: no X-Mailer, no Bcc', async () => {
+    const names = (await compose())
+      .split('\r\n\r\n')[0]
+      ?.split('\r\n')
+      .map((line) => line.split(':')[0])
+    expect(names).toEqual([
+      'From',
+      'To',
+      'Subject',
+      'Message-ID',
+      'Date',
+      'Content-Transfer-Encoding',
+      'MIME-Version',
+      'Content-Type',
+    ])
+  })
+
+  test('long words, long blanks, long lists and raw UTF-8 in message ids still make clean lines', async () => {
+    for (const change of [
+      { subject: 'x'.repeat(5_000) },
+      { subject: 'ü'.repeat(5_000) },
+      { subject: `a${' '.repeat(3_000)}b${'\t'.repeat(300)}` },
+      { headers: [['X-Long', `short ${'y'.repeat(3_000)} short`]] },
+      {
+        headers: [
+          ['References', '<ü@example.com>'],
+          ['In-Reply-To', '<ü@example.com>'],
+        ],
+      },
+      { from: `${'n'.repeat(256)} <a@example.com>` },
+      { from: `"${'\\"'.repeat(256)}" <a@example.com>` },
+      { to: Array.from({ length: 50 }, (_, i) => `Person ${i} <${'p'.repeat(60)}${i}@example.com>`) },
+    ] satisfies Partial<ComposeInput>[])
+      expectCleanLines(await compose(change))
+    expect((await parse({ subject: 'x'.repeat(5_000) })).subject).toBe('x'.repeat(5_000))
+    expect((await parse({ subject: `a${' '.repeat(3_000)}b` })).subject).toBe('a b')
+  })
+
+  test('only an SMTPUTF8 address makes a header 8-bit, and only the header', async () => {
+    const [header = '', ...body] = (await compose({ to: ['用户@例え.jp'], text: 'ü' })).split('\r\n\r\n')
+    expect(Buffer.from(header, 'latin1').toString()).toContain('To: 用户@例え.jp')
+    expect(body.join('')).toMatch(/^[\x20-\x7e\r\n]+$/)
+  })
+
+  test.each([
+    ['a header value with a line break', { headers: [['X-A', 'b\r\nBcc: x@example.com']] }],
+    ['a header value with a NUL', { headers: [['X-A', 'b\0']] }],
+    ['a header name with a colon', { headers: [['X-A: b', 'c']] }],
+    ['a Bcc header', { headers: [['bcc', 'x@example.com']] }],
+    ['a second Subject', { headers: [['SUBJECT', 'x']] }],
+    ['a Content-Type header', { headers: [['content-type', 'text/html']] }],
+    ['a subject with a line break', { subject: 'a\nb' }],
+    ['a mailbox that is none', { to: ['jane'] }],
+    ['a mailbox with a line break', { to: ['a@example.com\r\nX: y'] }],
+    ['a Message-ID without brackets', { messageId: 'a@example.com' }],
+    ['a date that is none', { date: new Date(Number.NaN) }],
+  ] satisfies [string, Partial<ComposeInput>][])('%s is a bug of the caller', async (_, change) => {
+    await expect(compose(change)).rejects.toThrow(Error)
+  })
+})
+
+describe('bodies', () => {
+  test('HTML alone gets a generated text part before it, unless the caller says no', async () => {
+    const { text: _, ...noText } = plainInput
+    const html = '<h1>Hi</h1><p>See <a href="https://example.com/x">this</a></p>'
+    const types = (message: Uint8Array) =>
+      Buffer.from(message)
+        .toString()
+        .match(/(?<=Content-Type: )[^;]+/g)
+    const generated = await composeMessage({ ...noText, html })
+    expect(types(generated)).toEqual(['multipart/alternative', 'text/plain', 'text/html'])
+    expect((await simpleParser(Buffer.from(generated))).text?.trim()).toBe('Hi\n\nSee this <https://example.com/x>')
+    expect(types(await composeMessage({ ...noText, html, textFromHtml: false }))).toEqual(['text/html'])
+  })
+
+  test('a lone attachment still has a text part beside it', async () => {
+    const { text: _, ...noText } = plainInput
+    const parsed = await simpleParser(
+      Buffer.from(
+        await composeMessage({
+          ...noText,
+          attachments: [{ filename: 'a.bin', contentType: 'x/y', content: new Uint8Array([0]) }],
+        }),
+      ),
+    )
+    expect([parsed.text?.trim(), parsed.attachments.map((a) => a.filename)]).toEqual(['', ['a.bin']])
+  })
+
+  test('ASCII text that relays and mbox files change goes out quoted-printable', async () => {
+    for (const text of ['-- \nJane', 'a\nFrom b', '--=_T-x', 'x'.repeat(77)])
+      expect(await compose({ text })).toContain('Content-Transfer-Encoding: quoted-printable')
+    for (const text of ['--\nJane', 'a\n.\nb', 'x'.repeat(76)])
+      expect(await compose({ text })).toContain('Content-Transfer-Encoding: 7bit')
+  })
+
+  test('a data: image stays where it is in the HTML', async () => {
+    const html = '<img src="data:image/png;base64,iVBORw0KGgo=">'
+    const parsed = await parse({ html })
+    expect([parsed.html, parsed.attachments]).toEqual([`${html}\n`.trimEnd(), []])
+  })
+})
+
+describe('attachments', () => {
+  test('message/* and broken types go out as octet streams, byte for byte', async () => {
+    const content = Buffer.from('From: x\n\nbare LF \xff\0', 'latin1')
+    const attachments = ['message/rfc822', 'multipart/mixed; boundary=x', 'text', 'a/b\r\nX-Injected: 1', ''].map(
+      (contentType) => ({
+        filename: 'x.x-unknown',
+        contentType,
+        content,
+      }),
+    )
+    const message = await compose({ attachments })
+    expectCleanLines(message)
+    expect(message).not.toContain('X-Injected')
+    const parsed = await parse({ attachments })
+    expect(parsed.attachments.map((a) => [a.contentType, a.content])).toEqual(
+      attachments.map(() => ['application/octet-stream', content]),
+    )
+  })
+
+  test('hostile file names make clean lines and a name without a path', async () => {
+    const names = [
+      '../../etc/passwd',
+      'C:\\temp\\a.txt',
+      'a\r\nX-Injected: 1.txt',
+      '',
+      '.',
+      `${'n'.repeat(5_000)}.pdf`,
+      '"; x=y',
+      "a'b.txt",
+    ]
+    const attachments = names.map((filename) => ({ filename, contentType: 'x/y', content: new Uint8Array() }))
+    const message = await compose({ attachments })
+    expectCleanLines(message)
+    expect(message).not.toMatch(/^X-Injected/m)
+    expect((await parse({ attachments })).attachments.map((a) => a.filename)).toEqual([
+      'passwd',
+      'a.txt',
+      'aX-Injected: 1.txt',
+      'attachment',
+      'attachment',
+      `${'n'.repeat(251)}.pdf`,
+      '"; x=y',
+      "a'b.txt",
+    ])
+  })
+
+  test('a path or an href that slips in is neither opened nor fetched', async () => {
+    let hits = 0
+    using server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: () => {
+        hits++
+        return new Response('fetched')
+      },
+    })
+    const path = join(tmpdir(), `tassis-compose-${process.pid}.txt`)
+    await Bun.write(path, 'opened')
+    try {
+      const smuggled = Object.assign(
+        { filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('kept') },
+        { path, href: server.url.href },
+      )
+      const parsed = await parse({ attachments: [smuggled] })
+      expect([parsed.attachments.map((a) => a.content.toString()), hits]).toEqual([['kept'], 0])
+      await expect(compose({ text: Object.assign({}, { path }) as unknown as string })).rejects.toThrow()
+    } finally {
+      await rm(path)
+    }
+  })
+})

@@ -1,0 +1,99 @@
+import { expect, test } from 'bun:test'
+import { greetingCommand, mailCommand, rcptCommand, refusalBeforeSending } from '#protocols/smtp/commands.ts'
+import { extensionsOf, noExtensions } from '#protocols/smtp/extensions.ts'
+import { failureFromError } from '#protocols/smtp/failures.ts'
+import { makeReply } from '#protocols/smtp/replies.ts'
+import { transaction } from './smtp-session.ts'
+
+const offering = (...lines: string[]) => extensionsOf(makeReply(250, ['mx.example.test', ...lines]))
+
+test('the reply to EHLO is read in any case, with the old form of AUTH', () => {
+  expect(
+    offering(
+      'size 1000',
+      'Pipelining',
+      '8bitmime',
+      'SMTPUTF8',
+      'STARTTLS',
+      'ENHANCEDSTATUSCODES',
+      'AUTH plain',
+      'AUTH=PLAIN LOGIN',
+      'X-ODD',
+    ),
+  ).toEqual({
+    sizeBytes: 1000,
+    size: true,
+    pipelining: true,
+    eightBitMime: true,
+    smtpUtf8: true,
+    startTls: true,
+    enhancedStatusCodes: true,
+    auth: ['PLAIN', 'LOGIN'],
+  })
+})
+
+test('SIZE with zero, without a number or with nonsense sets no limit', () => {
+  for (const line of ['SIZE 0', 'SIZE', 'SIZE lots', 'SIZE 99999999999999999999']) {
+    expect(offering(line)).toEqual({ ...noExtensions, size: true })
+  }
+})
+
+test('a name in the first line of the reply to EHLO is no extension', () => {
+  expect(extensionsOf(makeReply(250, ['PIPELINING']))).toEqual(noExtensions)
+})
+
+test('MAIL has only the parameters that are both offered and needed', () => {
+  const envelope = transaction({ mailFrom: 'a@b.test', message: Buffer.alloc(123) })
+  const both = transaction({ ...envelope, smtpUtf8: true, eightBit: true })
+  const all = offering('SIZE', '8BITMIME', 'SMTPUTF8')
+  expect(mailCommand(both, all)).toBe('MAIL FROM:<a@b.test> SIZE=123 BODY=8BITMIME SMTPUTF8\r\n')
+  expect(mailCommand(both, noExtensions)).toBe('MAIL FROM:<a@b.test>\r\n')
+  expect(mailCommand(envelope, all)).toBe('MAIL FROM:<a@b.test> SIZE=123\r\n')
+  expect(mailCommand({ ...envelope, sizeBytes: 99 }, offering('SIZE 1000'))).toBe('MAIL FROM:<a@b.test> SIZE=99\r\n')
+  expect(mailCommand({ ...envelope, mailFrom: '' }, noExtensions)).toBe('MAIL FROM:<>\r\n')
+})
+
+test('quoted local parts, address literals and UTF-8 stand in a path as they are', () => {
+  for (const rcptTo of ['"a b\\"<>"@c.test', 'a@[IPv6:2001:db8::1]', 'grüße@例え.test', "o'neil+x=y@c.test"]) {
+    expect(rcptCommand(transaction({ rcptTo, smtpUtf8: true }))).toBe(`RCPT TO:<${rcptTo}>\r\n`)
+  }
+})
+
+test('an address or a name that could smuggle a command throws', () => {
+  const bad = ['a@b\r\nDATA', 'a@b\n', 'a@b\r', 'a\0@b', 'a@b> SIZE=1', 'a@b <c', '"a\r\n"@b', '"a']
+  for (const path of bad) {
+    expect(() => mailCommand(transaction({ mailFrom: path }), noExtensions)).toThrow('mailFrom is no address')
+    expect(() => rcptCommand(transaction({ rcptTo: path }))).toThrow('rcptTo is no address')
+  }
+  expect(() => rcptCommand(transaction({ rcptTo: '' }))).toThrow('rcptTo is empty')
+  expect(() => rcptCommand(transaction({ rcptTo: 'ü@b.test' }))).toThrow('rcptTo needs SMTPUTF8')
+  for (const name of ['', 'a b', 'a\r\nMAIL', 'ä.test']) expect(() => greetingCommand('EHLO', name)).toThrow('ehloName')
+  expect(greetingCommand('EHLO', '[IPv6:::1]')).toBe('EHLO [IPv6:::1]\r\n')
+})
+
+test('a message above the SIZE limit, or SMTPUTF8 to a server without it, is refused before sending', () => {
+  const envelope = transaction({ message: Buffer.alloc(101) })
+  expect(refusalBeforeSending(envelope, offering('SIZE 100'))).toEqual(
+    makeReply(552, ['5.3.4 Not sent: the message has 101 bytes and the receiving server takes 100 at most']),
+  )
+  expect(refusalBeforeSending(envelope, offering('SIZE 101'))).toBeUndefined()
+  expect(refusalBeforeSending(envelope, offering('SIZE 0'))).toBeUndefined()
+  expect(refusalBeforeSending({ ...envelope, smtpUtf8: true }, noExtensions)).toMatchObject({
+    code: 553,
+    enhanced: '5.6.7',
+  })
+  expect(refusalBeforeSending({ ...envelope, smtpUtf8: true }, offering('SMTPUTF8'))).toBeUndefined()
+})
+
+test('the errors of sockets are the kinds of failures', () => {
+  const kindOf = (code: string, securing = false) =>
+    failureFromError(Object.assign(new Error('x'), { code }), securing).kind
+  expect(kindOf('ECONNREFUSED')).toBe('refused')
+  for (const code of ['EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND']) expect(kindOf(code)).toBe('unreachable')
+  expect(kindOf('ETIMEDOUT')).toBe('timeout')
+  for (const code of ['ECONNRESET', 'EPIPE', 'ECONNABORTED']) expect(kindOf(code, true)).toBe('reset')
+  for (const code of ['EADDRNOTAVAIL', 'EMFILE']) expect(kindOf(code)).toBe('other')
+  expect(kindOf('ERR_SSL_WRONG_VERSION_NUMBER')).toBe('tls')
+  expect(kindOf('CERT_HAS_EXPIRED', true)).toBe('tls')
+  expect(failureFromError('odd')).toEqual({ kind: 'other', message: 'odd' })
+})

@@ -1,0 +1,48 @@
+import { expect, test } from 'bun:test'
+import { dataBlocks } from '#protocols/smtp/dot-stuffing.ts'
+
+const sent = (message: string, blockBytes?: number) =>
+  Buffer.concat([...dataBlocks(Buffer.from(message, 'latin1'), blockBytes)]).toString('latin1')
+
+test.each([
+  ['an empty message', '', '.\r\n'],
+  ['one line', 'a\r\n', 'a\r\n.\r\n'],
+  ['a last line without an end', 'a', 'a\r\n.\r\n'],
+  ['a last line with half an end', 'a\r', 'a\r\r\n.\r\n'],
+  ['a bare LF at the end', 'a\n', 'a\n\r\n.\r\n'],
+  ['an empty line', '\r\n', '\r\n.\r\n'],
+  ['empty lines at the end', 'a\r\n\r\n', 'a\r\n\r\n.\r\n'],
+  ['a dot alone', '.', '..\r\n.\r\n'],
+  ['a line of a dot', 'a\r\n.\r\nb\r\n', 'a\r\n..\r\nb\r\n.\r\n'],
+  ['a line of two dots', 'a\r\n..\r\n', 'a\r\n...\r\n.\r\n'],
+  ['a dot at the start of the message', '.a\r\n', '..a\r\n.\r\n'],
+  ['a dot as the last octet', 'a\r\n.', 'a\r\n..\r\n.\r\n'],
+  ['dots elsewhere', 'a.b\r\nc.\r\n', 'a.b\r\nc.\r\n.\r\n'],
+  ['lines of dots only', '.\r\n.\r\n.\r\n', '..\r\n..\r\n..\r\n.\r\n'],
+])('%s is sent right, whatever the size of the blocks', (_, message, expected) => {
+  for (let blockBytes = 1; blockBytes <= message.length + 1; blockBytes++)
+    expect(sent(message, blockBytes)).toBe(expected)
+  expect(sent(message)).toBe(expected)
+})
+
+test('a message of many blocks comes out as went in when the dots are taken back', () => {
+  const message = Array.from({ length: 20_000 }, (_, i) => `${'.'.repeat(i % 4)}${'x'.repeat(i % 90)}\r\n`).join('')
+  const wire = sent(message, 1000)
+  expect(wire.endsWith('\r\n.\r\n')).toBe(true)
+  expect(wire.slice(0, -3).replace(/(^|\r\n)\./g, '$1')).toBe(message)
+  expect(wire.slice(0, -3)).not.toContain('\r\n.\r\n')
+})
+
+test('blocks without a dot to double are views of the message, not copies', () => {
+  const message = Buffer.alloc(10_000, 'a')
+  const blocks = [...dataBlocks(message, 1000)]
+  expect(blocks).toHaveLength(10)
+  expect(blocks.filter((block) => block.buffer === message.buffer)).toHaveLength(9)
+})
+
+test('a message that is a view into a larger buffer sends its own octets only', () => {
+  const whole = Buffer.from('\r\n.before.after\r\n.')
+  expect(Buffer.concat([...dataBlocks(new Uint8Array(whole.buffer, whole.byteOffset + 3, 6))]).toString()).toBe(
+    'before\r\n.\r\n',
+  )
+})

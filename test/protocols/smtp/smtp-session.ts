@@ -1,0 +1,76 @@
+/**
+ * @module What the tests of the SMTP client share: options and transactions that a test changes in the one point it is about.
+ */
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import type { SmtpClient, SmtpTransaction } from '#protocols/smtp/client.ts'
+import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
+
+export function optionsFor(server: { port: number }, changes: Partial<SmtpConnectOptions> = {}): SmtpConnectOptions {
+  return {
+    host: 'mx.example.test',
+    address: '127.0.0.1',
+    port: server.port,
+    ehloName: 'out.sender.test',
+    clock: systemClock,
+    tls: 'never',
+    verifyCertificate: false,
+    ...changes,
+  }
+}
+
+/** A session with the server; throws when there is none. */
+export async function openSession(
+  server: { port: number },
+  changes: Partial<SmtpConnectOptions> = {},
+): Promise<SmtpClient> {
+  const result = await connectSmtp(optionsFor(server, changes))
+  if (result.kind !== 'connected') throw new Error(`Not connected: ${JSON.stringify(result)}`)
+  return result.client
+}
+
+export const helloMessage = Buffer.from('Subject: hello\r\n\r\nHello.\r\n')
+
+export function transaction(changes: Partial<SmtpTransaction> = {}): SmtpTransaction {
+  return {
+    mailFrom: 'bounce@sender.test',
+    rcptTo: 'user@example.test',
+    message: helloMessage,
+    smtpUtf8: false,
+    eightBit: false,
+    beforeBody: () => Promise.resolve(),
+    ...changes,
+  }
+}
+
+/** Lets the event loop turn once, so that sockets can move. */
+export const oneTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** A promise with its ends outside. */
+export function deferred(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {
+  return Promise.withResolvers<void>()
+}
+
+/** A clock by hand that knows which waits are running. */
+export class WatchedClock extends ManualClock {
+  /** The delays, in ms, of the timers that have neither fired nor been cancelled. */
+  readonly waitsMs: number[] = []
+
+  override after(delayMs: number, run: () => void) {
+    let running = true
+    const over = () => {
+      if (running) this.waitsMs.splice(this.waitsMs.indexOf(delayMs), 1)
+      running = false
+    }
+    this.waitsMs.push(delayMs)
+    const timer = super.after(delayMs, () => {
+      over()
+      run()
+    })
+    return {
+      cancel: () => {
+        over()
+        timer.cancel()
+      },
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/** @module A whole service in a temporary data directory, for tests: real database, real Workers, real sockets. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, startDelivery } from '#app/create.ts'
+import { operatorFor, createAccount } from '#features/accounts/create.ts'
+import type { Plan } from '#features/accounts/plans.ts'
+import type { Actor, App } from '#features/app.ts'
+import { loadConfig } from '#platform/config.ts'
+
+export interface TestApp extends AsyncDisposable {
+  readonly app: App
+  readonly opened: OpenedApp
+  readonly dataDir: string
+  readonly delivery: RunningDelivery | undefined
+}
+
+export interface TestAppOptions extends CreateOptions {
+  /** `TASSIS_*` settings over the tests' own. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Whether mail is delivered; default false. */
+  readonly delivers?: boolean
+  /** A data directory that is kept, for tests that open it twice. */
+  readonly dataDir?: string
+}
+
+export async function createTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: dataDir,
+    TASSIS_HOSTNAME: 'mail.tassis.test',
+    TASSIS_LOG_LEVEL: 'silent',
+    TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+    TASSIS_DNS_SERVERS: '127.0.0.1:9',
+    TASSIS_MIN_FREE_DISK: '0',
+    ...options.settings,
+  })
+  const opened = openApp(config, options)
+  const delivery = options.delivers ? await startDelivery(opened) : undefined
+  return {
+    app: opened.app,
+    opened,
+    dataDir,
+    delivery,
+    async [Symbol.asyncDispose]() {
+      await delivery?.stop()
+      await opened.close()
+      if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** An account and its all-powerful actor. */
+export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Promise<Actor> {
+  return operatorFor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
+}
+
+/** Waits until `condition` gives something, looking every few milliseconds; fails after `withinMs`. */
+export async function eventually<T>(condition: () => T | undefined | false | Promise<T | undefined | false>, withinMs = 20_000): Promise<T> {
+  const until = performance.now() + withinMs
+  for (;;) {
+    const value = await condition()
+    if (value) return value
+    if (performance.now() > until) throw new Error(`not so within ${withinMs} ms: ${condition.toString()}`)
+    await Bun.sleep(5)
+  }
+}
