@@ -3,6 +3,7 @@
  */
 import { existsSync, mkdirSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
 import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
@@ -34,6 +35,7 @@ const CHECKPOINT_BYTES = 32 * MiB
 export interface OpenedApp {
   readonly app: App
   readonly captures: CaptureStore
+  readonly authenticator: Authenticator
   /** Closes the databases; gives the data directory back. */
   close(): Promise<void>
 }
@@ -101,6 +103,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     return {
       app,
       captures,
+      authenticator: createAuthenticator(app),
       async close() {
         resolver.close()
         await Promise.all([commit.close(), content.close(), captures.close()])

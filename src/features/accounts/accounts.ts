@@ -46,7 +46,9 @@ const sql = prepared((db) => ({
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
   update: db.prepare('UPDATE accounts SET name = ?, tracking_default = ?, updated_at = ? WHERE id = ?'),
-  used: db.prepare<{ recipients: number }, [number, number]>('SELECT recipients FROM usage WHERE account_id = ? AND month = ?'),
+  used: db.prepare<{ recipients: number }, [number, number]>(
+    'SELECT recipients FROM usage WHERE account_id = ? AND month = ?',
+  ),
   addUsage: db.prepare(
     'INSERT INTO usage (account_id, month, recipients) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients',
   ),
@@ -85,15 +87,23 @@ export const listAccounts = (config: Config, db: Database): Account[] =>
     .map((row) => accountOf(config, row))
 
 /** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
-export function insertAccount(tx: Tx, input: { name: string; email: string; plan: Plan; monthlyQuota?: number }, now: Millis): { id: number; uuid: string } {
+export function insertAccount(
+  tx: Tx,
+  input: { name: string; email: string; plan: Plan; monthlyQuota?: number },
+  now: Millis,
+): { id: number; uuid: string } {
   const uuid = newUuid()
   const row = sql(tx.db).insert.get(uuid, input.name, input.email, input.plan, input.monthlyQuota ?? null, now, now)
   if (!row) throw new Error('the account was not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
-export const updateAccount = (tx: Tx, id: number, change: { name: string; trackingDefault: boolean }, now: Millis): void =>
-  void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, now, id)
+export const updateAccount = (
+  tx: Tx,
+  id: number,
+  change: { name: string; trackingDefault: boolean },
+  now: Millis,
+): void => void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, now, id)
 
 /** The calendar month (UTC) of a time: year * 12 + month. */
 export function monthOf(at: Millis): number {
@@ -105,7 +115,8 @@ export function monthOf(at: Millis): number {
 export const monthStart = (month: number): Millis => Date.UTC(Math.floor(month / 12), month % 12, 1)
 
 /** Recipients that the account has used of a month. */
-export const usedInMonth = (db: Database, accountId: number, month: number): number => sql(db).used.get(accountId, month)?.recipients ?? 0
+export const usedInMonth = (db: Database, accountId: number, month: number): number =>
+  sql(db).used.get(accountId, month)?.recipients ?? 0
 
 /**
  * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. Returns the month to give them
@@ -130,7 +141,8 @@ export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipien
 
 /** Throws 403 `account_paused` when sending is paused. */
 export function requireSending(account: Account): void {
-  if (account.pausedAt !== null) throw new AppError(403, 'account_paused', 'Sending is paused on this account; contact the operator of the service.')
+  if (account.pausedAt !== null)
+    throw new AppError(403, 'account_paused', 'Sending is paused on this account; contact the operator of the service.')
 }
 
 /** The account behind an actor; a missing one is a bug. */

@@ -21,7 +21,12 @@ export async function createAccount(app: App, input: { name: string; email: stri
   return app.commit.write((tx) => {
     const { id, uuid } = insertAccount(tx, { name, email: email.address, plan: input.plan }, now)
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-    audit(app, tx, operator(id, uuid), { action: 'account.created', resourceType: 'account', resourceId: uuid, metadata: { name, plan: input.plan } })
+    audit(app, tx, operator(id, uuid), {
+      action: 'account.created',
+      resourceType: 'account',
+      resourceId: uuid,
+      metadata: { name, plan: input.plan },
+    })
     const account = findAccount(app.config, tx.db, id)
     if (!account) throw new Error('the account was not stored')
     return account
@@ -37,5 +42,5 @@ const operator = (accountId: number, accountUuid: string): Actor => ({
 })
 
 /** The operator at the command line, acting for an account: may do everything. */
-export const operatorFor = (account: Pick<Account, 'id' | 'uuid'>): Actor => operator(account.id, formatUuid(account.uuid))
-
+export const operatorFor = (account: Pick<Account, 'id' | 'uuid'>): Actor =>
+  operator(account.id, formatUuid(account.uuid))

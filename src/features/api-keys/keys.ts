@@ -37,10 +37,18 @@ const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.u
   last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
 
 const sql = prepared((db) => ({
-  insert: db.prepare('INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)'),
-  list: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`),
-  byHash: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`),
-  delete: db.prepare<{ hash: Uint8Array }, [Uint8Array, number]>('DELETE FROM api_keys WHERE uuid = ? AND account_id = ? RETURNING hash'),
+  insert: db.prepare(
+    'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  ),
+  list: db.prepare<Row, [number]>(
+    `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`,
+  ),
+  byHash: db.prepare<Row, [Uint8Array]>(
+    `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`,
+  ),
+  delete: db.prepare<{ hash: Uint8Array }, [Uint8Array, number]>(
+    'DELETE FROM api_keys WHERE uuid = ? AND account_id = ? RETURNING hash',
+  ),
   used: db.prepare('UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?'),
 }))
 
@@ -86,7 +94,12 @@ export async function createApiKey(
     const hash = sha256(key)
     if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is in use already.')
     sql(tx.db).insert.run(uuid, actor.accountId, name, hash, keyPrefix, JSON.stringify(scopes), createdAt)
-    audit(app, tx, actor, { action: 'api_key.created', resourceType: 'api_key', resourceId: id, metadata: { name, scopes } })
+    audit(app, tx, actor, {
+      action: 'api_key.created',
+      resourceType: 'api_key',
+      resourceId: id,
+      metadata: { name, scopes },
+    })
   })
   return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
 }
@@ -95,8 +108,14 @@ export async function createApiKey(
 function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
   if (wanted.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
   for (const scope of wanted) {
-    if (!SCOPES.includes(scope)) throw invalid('scopes', `There is no scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`, 'invalid_scope')
-    if (!hasScope(actor.scopes, scope)) throw invalid('scopes', `This key cannot give the scope ${scope}, which it does not have.`, 'invalid_scope')
+    if (!SCOPES.includes(scope))
+      throw invalid(
+        'scopes',
+        `There is no scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`,
+        'invalid_scope',
+      )
+    if (!hasScope(actor.scopes, scope))
+      throw invalid('scopes', `This key cannot give the scope ${scope}, which it does not have.`, 'invalid_scope')
   }
   return [...new Set(wanted)]
 }

@@ -1,6 +1,15 @@
 /** @module The names of scopes and what implies what. */
 
-const RESOURCES = ['domains', 'templates', 'webhooks', 'suppressions', 'contacts', 'inbound', 'analytics', 'mailboxes'] as const
+const RESOURCES = [
+  'domains',
+  'templates',
+  'webhooks',
+  'suppressions',
+  'contacts',
+  'inbound',
+  'analytics',
+  'mailboxes',
+] as const
 
 export const SCOPES: readonly string[] = [
   'emails:send',
@@ -14,4 +23,5 @@ export const SCOPES: readonly string[] = [
 /** Implies every other scope. */
 export const ADMIN_SCOPE = 'account:admin'
 
-export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean => scopes.has(scope) || scopes.has(ADMIN_SCOPE)
+export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
+  scopes.has(scope) || scopes.has(ADMIN_SCOPE)

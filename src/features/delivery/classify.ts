@@ -32,7 +32,10 @@ const BY_TEXT: readonly (readonly [RegExp, BounceCategory])[] = [
   [/\b(?:rate|too many|throttl|try again later|exceeded.*(?:connections|messages))/i, 'rate_limited'],
   [/\b(?:over ?quota|quota exceeded|mailbox (?:is )?full|insufficient (?:system )?storage)/i, 'mailbox_full'],
   [/\b(?:disabled|inactive|suspended|no longer (?:active|available))\b/i, 'inactive_mailbox'],
-  [/\b(?:user unknown|unknown user|no such (?:user|recipient|mailbox)|does not exist|recipient (?:address )?rejected: user|invalid recipient|mailbox (?:unavailable|not found))/i, 'invalid_recipient'],
+  [
+    /\b(?:user unknown|unknown user|no such (?:user|recipient|mailbox)|does not exist|recipient (?:address )?rejected: user|invalid recipient|mailbox (?:unavailable|not found))/i,
+    'invalid_recipient',
+  ],
   [/\brelay(?:ing)? (?:access )?(?:denied|not permitted)|\bunable to relay\b/i, 'relay_denied'],
   [/\b(?:too large|size limit|exceeds.*size)/i, 'message_too_large'],
 ]

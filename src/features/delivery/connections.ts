@@ -16,7 +16,9 @@ export interface Connection {
   readonly reused: boolean
 }
 
-export type Opened = { readonly kind: 'open'; readonly connection: Connection } | Extract<AttemptResult, { kind: 'unreachable' }>
+export type Opened =
+  | { readonly kind: 'open'; readonly connection: Connection }
+  | Extract<AttemptResult, { kind: 'unreachable' }>
 
 interface IdleConnection {
   readonly connection: Connection
@@ -59,7 +61,11 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
   }
 
   /** One address; with opportunistic TLS a failed handshake is followed by a session in clear, since refusing would only lose the mail. */
-  const openAddress = async (route: Route, host: string, address: string): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> => {
+  const openAddress = async (
+    route: Route,
+    host: string,
+    address: string,
+  ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> => {
     let result = await dial(route, host, address, route.tls)
     let handshakeError: string | undefined
     if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls') {
@@ -130,7 +136,12 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
   }
 }
 
-function sessionOf(client: SmtpClient, host: string, address: string, handshakeError: string | undefined): AttemptSession {
+function sessionOf(
+  client: SmtpClient,
+  host: string,
+  address: string,
+  handshakeError: string | undefined,
+): AttemptSession {
   const tls = client.tls
     ? `${client.tls.protocol} ${client.tls.cipher}, ${client.tls.authorized ? 'certificate verified' : `certificate not verified: ${client.tls.authorizationError ?? 'unknown'}`}`
     : handshakeError === undefined
@@ -146,7 +157,8 @@ function unreachable(
   route: Route,
 ): Extract<AttemptResult, { kind: 'unreachable' }> {
   const where = `${host}[${address}]:${route.port}`
-  const tlsDemanded = (route.tls === 'required' || route.tls === 'implicit') && (result.phase === 'tls' || result.phase === 'starttls')
+  const tlsDemanded =
+    (route.tls === 'required' || route.tls === 'implicit') && (result.phase === 'tls' || result.phase === 'starttls')
   return result.kind === 'refused'
     ? {
         kind: 'unreachable',
@@ -155,5 +167,10 @@ function unreachable(
         reply: result.reply,
         tlsDemanded,
       }
-    : { kind: 'unreachable', phase: result.phase, failure: { ...result.failure, message: `${where}: ${result.failure.message}` }, tlsDemanded }
+    : {
+        kind: 'unreachable',
+        phase: result.phase,
+        failure: { ...result.failure, message: `${where}: ${result.failure.message}` },
+        tlsDemanded,
+      }
 }

@@ -15,7 +15,11 @@ export interface Attempt {
 }
 
 /** The signed message of a job: the same bytes at every attempt. */
-export async function prepareMessage(job: DeliverJob, content: ContentReader, privateKey: KeyObject): Promise<Uint8Array> {
+export async function prepareMessage(
+  job: DeliverJob,
+  content: ContentReader,
+  privateKey: KeyObject,
+): Promise<Uint8Array> {
   const { compose, dkim } = job
   const body = (ref: number | null) => (ref === null ? undefined : Buffer.from(content.get(ref)).toString('utf8'))
   const html = body(compose.htmlRef)
@@ -28,7 +32,11 @@ export async function prepareMessage(job: DeliverJob, content: ContentReader, pr
     date: new Date(compose.dateMs),
     messageId: compose.messageId,
     headers: compose.headers,
-    attachments: compose.attachments.map((a) => ({ filename: a.filename, contentType: a.contentType, content: content.get(a.ref) })),
+    attachments: compose.attachments.map((a) => ({
+      filename: a.filename,
+      contentType: a.contentType,
+      content: content.get(a.ref),
+    })),
     boundarySeed: compose.boundarySeed,
     textFromHtml: true,
     ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
@@ -43,7 +51,12 @@ export async function prepareMessage(job: DeliverJob, content: ContentReader, pr
  * session ends before any octet of the message has left, the next host is tried.
  * @param beforeBody resolves when the start of DATA is durable; rejects when nothing may leave
  */
-export async function transmit(job: DeliverJob, message: Uint8Array, connections: Connections, beforeBody: () => Promise<void>): Promise<Attempt> {
+export async function transmit(
+  job: DeliverJob,
+  message: Uint8Array,
+  connections: Connections,
+  beforeBody: () => Promise<void>,
+): Promise<Attempt> {
   const { route } = job
   let nextHost = 0
   let connection = connections.reuse(route.site)

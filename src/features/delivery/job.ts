@@ -65,7 +65,11 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
     const headerRecipients = sql(app.db).headerRecipients.all(emailId)
     const of = (kind: number) => headerRecipients.filter((r) => r.kind === kind).map((r) => r.mailbox)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
-    const attachments = JSON.parse(email.attachments ?? '[]') as { filename: string; content_type: string; ref: number }[]
+    const attachments = JSON.parse(email.attachments ?? '[]') as {
+      filename: string
+      content_type: string
+      ref: number
+    }[]
     return {
       sizeBytes: email.sizeBytes,
       job: {
@@ -89,7 +93,12 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
           boundarySeed: formatUuid(email.uuid),
           ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
         },
-        dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector, privateKeyPem: domain.privateKeyPem },
+        dkim: {
+          domainId: domain.id,
+          domain: domain.domain,
+          selector: domain.selector,
+          privateKeyPem: domain.privateKeyPem,
+        },
       },
     }
   }

@@ -28,7 +28,12 @@ export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
   | { readonly kind: 'bounced'; readonly category: BounceCategory; readonly reply: string }
   /** `bounceReply`: what the remote said, if it said anything. */
-  | { readonly kind: 'deferred'; readonly category: BounceCategory; readonly reason: string; readonly reply: string | undefined }
+  | {
+      readonly kind: 'deferred'
+      readonly category: BounceCategory
+      readonly reason: string
+      readonly reply: string | undefined
+    }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
   /** It never began: back into the queue without an attempt. */
@@ -38,7 +43,9 @@ export type Verdict =
 const MOST_REPLY_CHARACTERS = 2000
 
 const sql = prepared((db) => ({
-  firstDueAt: db.prepare<{ at: number }, [number]>('SELECT coalesce(scheduled_at, created_at) AS at FROM emails WHERE id = ?'),
+  firstDueAt: db.prepare<{ at: number }, [number]>(
+    'SELECT coalesce(scheduled_at, created_at) AS at FROM emails WHERE id = ?',
+  ),
 }))
 
 /** Turns what happened into what follows. Pure. */
@@ -54,12 +61,21 @@ export function judge(result: AttemptResult): Verdict {
     case 'unreachable':
       return {
         kind: 'deferred',
-        category: result.tlsDemanded ? 'tls_failure' : result.reply ? classifyReply(result.reply, 'session') : 'connection_failure',
+        category: result.tlsDemanded
+          ? 'tls_failure'
+          : result.reply
+            ? classifyReply(result.reply, 'session')
+            : 'connection_failure',
         reason: result.failure.message,
         reply: result.reply?.text,
       }
     case 'lost':
-      return { kind: 'deferred', category: 'connection_failure', reason: `The connection was lost: ${result.failure.message}`, reply: undefined }
+      return {
+        kind: 'deferred',
+        category: 'connection_failure',
+        reason: `The connection was lost: ${result.failure.message}`,
+        reply: undefined,
+      }
     case 'uncertain':
       return {
         kind: 'uncertain',
@@ -107,7 +123,11 @@ export function writeOutcome(
         bounceType: 'hard',
         bounceCategory: verdict.category,
         lastError: verdict.reply,
-        ...facts(verdict.reply, { diagnostic_code: `smtp; ${verdict.reply}`, bounce_type: 'hard', bounce_category: verdict.category }),
+        ...facts(verdict.reply, {
+          diagnostic_code: `smtp; ${verdict.reply}`,
+          bounce_type: 'hard',
+          bounce_category: verdict.category,
+        }),
       })
       return undefined
     case 'deferred': {
@@ -117,7 +137,11 @@ export function writeOutcome(
         return undefined
       }
       const nextAt = app.clock.now() + retryDelayMs(hand.attempt, randomFraction())
-      deferRecipient(tx, { ...at, nextAt, reason: verdict.reason }, { ...facts(verdict.reply, { bounce_category: verdict.category }), lastError: verdict.reason })
+      deferRecipient(
+        tx,
+        { ...at, nextAt, reason: verdict.reason },
+        { ...facts(verdict.reply, { bounce_category: verdict.category }), lastError: verdict.reason },
+      )
       return nextAt
     }
     case 'uncertain':
@@ -130,7 +154,11 @@ export function writeOutcome(
       addDeadLetter(tx, { ...at, reason: 'uncertain', lastError: verdict.reason, at: now })
       return undefined
     case 'failed':
-      finishRecipient(tx, at, { status: 'failed', lastError: verdict.reason, ...facts(undefined, { reason: verdict.reason }) })
+      finishRecipient(tx, at, {
+        status: 'failed',
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
       addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
       return undefined
     case 'released':

@@ -53,7 +53,12 @@ export interface DeliverJob {
   readonly rcptTo: string
   readonly smtpUtf8: boolean
   readonly compose: ComposeJob
-  readonly dkim: { readonly domainId: number; readonly domain: string; readonly selector: string; readonly privateKeyPem: string }
+  readonly dkim: {
+    readonly domainId: number
+    readonly domain: string
+    readonly selector: string
+    readonly privateKeyPem: string
+  }
 }
 
 export type ToWorker =
@@ -91,4 +96,9 @@ export interface AttemptSession {
 
 export type FromWorker =
   | { readonly type: 'begin'; readonly recipientId: number }
-  | { readonly type: 'outcome'; readonly recipientId: number; readonly result: AttemptResult; readonly session: AttemptSession | undefined }
+  | {
+      readonly type: 'outcome'
+      readonly recipientId: number
+      readonly result: AttemptResult
+      readonly session: AttemptSession | undefined
+    }

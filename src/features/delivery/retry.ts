@@ -23,4 +23,5 @@ export function maxAttempts(expiryHours: number): number {
 }
 
 /** Whether a deferral at `now` was the last: the email is older than it may become. */
-export const isExpired = (firstDueAt: Millis, now: Millis, expiryHours: number): boolean => now - firstDueAt >= hours(expiryHours)
+export const isExpired = (firstDueAt: Millis, now: Millis, expiryHours: number): boolean =>
+  now - firstDueAt >= hours(expiryHours)

@@ -44,8 +44,15 @@ async function relayRoute(app: App): Promise<RouteResult> {
   const url = new URL(app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
-  const resolved = isIP(host) ? ({ kind: 'ok', addresses: [host] } as const) : await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
-  if (resolved.kind !== 'ok') return { kind: 'temporary', category: 'dns_failure', text: `The smarthost ${host} has no address that can be looked up` }
+  const resolved = isIP(host)
+    ? ({ kind: 'ok', addresses: [host] } as const)
+    : await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+  if (resolved.kind !== 'ok')
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `The smarthost ${host} has no address that can be looked up`,
+    }
   return {
     kind: 'route',
     route: {
@@ -53,7 +60,9 @@ async function relayRoute(app: App): Promise<RouteResult> {
       hosts: [{ host, addresses: resolved.addresses }],
       port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
       tls: isImplicit ? 'implicit' : app.config.relayTls,
-      ...(url.username !== '' && { auth: { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) } }),
+      ...(url.username !== '' && {
+        auth: { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) },
+      }),
     },
   }
 }
@@ -62,13 +71,25 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
   const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffled })
   switch (mail.kind) {
     case 'null-mx':
-      return { kind: 'undeliverable', category: 'invalid_recipient', text: `556 5.1.10 ${domain} does not accept mail (null MX)` }
+      return {
+        kind: 'undeliverable',
+        category: 'invalid_recipient',
+        text: `556 5.1.10 ${domain} does not accept mail (null MX)`,
+      }
     case 'nxdomain':
       return { kind: 'undeliverable', category: 'dns_failure', text: `550 5.1.2 The domain ${domain} does not exist` }
     case 'no-mail-host':
-      return { kind: 'undeliverable', category: 'dns_failure', text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address` }
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address`,
+      }
     case 'loop':
-      return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 The aliases (CNAME) of ${domain} lead in a circle` }
+      return {
+        kind: 'temporary',
+        category: 'dns_failure',
+        text: `451 4.4.3 The aliases (CNAME) of ${domain} lead in a circle`,
+      }
     case 'temporary':
       return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
     case 'ok':
@@ -78,13 +99,20 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
 
 async function hostsRoute(app: App, domain: string, hosts: readonly { readonly host: string }[]): Promise<RouteResult> {
   const looked = await Promise.all(
-    hosts.slice(0, MOST_HOSTS).map(async ({ host }) => ({ host, answer: await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 }) })),
+    hosts
+      .slice(0, MOST_HOSTS)
+      .map(async ({ host }) => ({
+        host,
+        answer: await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 }),
+      })),
   )
   const usable: RouteHost[] = []
   let isPrivate = false
   for (const { host, answer } of looked) {
     if (answer.kind !== 'ok') continue
-    const addresses = app.config.allowPrivateNetworks ? answer.addresses : answer.addresses.filter((a) => !isSpecialAddress(a))
+    const addresses = app.config.allowPrivateNetworks
+      ? answer.addresses
+      : answer.addresses.filter((a) => !isSpecialAddress(a))
     if (addresses.length > 0) usable.push({ host, addresses })
     else isPrivate = true
   }
@@ -96,11 +124,19 @@ async function hostsRoute(app: App, domain: string, hosts: readonly { readonly h
     return { kind: 'route', route: { site, hosts: usable, port: app.config.smtpPort, tls: 'opportunistic' } }
   }
   if (isPrivate) {
-    return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses` }
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
+    }
   }
   const names = hosts.map(({ host }) => host).join(', ')
   const isSilent = looked.some(({ answer }) => answer.kind === 'temporary' || answer.kind === 'loop')
   return isSilent
     ? { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 The addresses of ${names} could not be looked up` }
-    : { kind: 'temporary', category: 'dns_failure', text: `451 4.4.4 None of the mail hosts of ${domain} (${names}) has an address` }
+    : {
+        kind: 'temporary',
+        category: 'dns_failure',
+        text: `451 4.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
+      }
 }

@@ -124,7 +124,10 @@ export class DeliveryScheduler {
         hand,
         hand.startedAt === undefined
           ? { kind: 'released' }
-          : { kind: 'uncertain', reason: 'The service was stopped while the message was being sent, so the receiver may have it' },
+          : {
+              kind: 'uncertain',
+              reason: 'The service was stopped while the message was being sent, so the receiver may have it',
+            },
         undefined,
       )
     }
@@ -139,16 +142,23 @@ export class DeliveryScheduler {
   /** Every lane with open mail, and why its due mail waits. */
   states(): LaneState[] {
     const now = this.#app.clock.now()
-    return openLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({ lane, waiting, firstDue: firstAt, reason: this.#reason(lane, firstAt, now) }))
+    return openLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({
+      lane,
+      waiting,
+      firstDue: firstAt,
+      reason: this.#reason(lane, firstAt, now),
+    }))
   }
 
   #reason(lane: string, firstDue: Millis, now: Millis): string {
     const hands = [...this.#hands.values()].filter((hand) => hand.lane === lane)
     const site = this.#sites.get(hands[0]?.site ?? '')
-    if (hands.length > 0) return `${hands.length} in delivery${site && site.waiting.has(lane) ? ', the rest waits for a connection' : ''}`
+    if (hands.length > 0)
+      return `${hands.length} in delivery${site?.waiting.has(lane) ? ', the rest waits for a connection' : ''}`
     if (firstDue > now) return 'waits for its time'
     const resting = [...this.#sites].find(([, s]) => s.waiting.has(lane) && s.restUntil > now)
-    if (resting) return `${resting[0]} rests until ${new Date(resting[1].restUntil).toISOString()}: ${resting[1].restReason}`
+    if (resting)
+      return `${resting[0]} rests until ${new Date(resting[1].restUntil).toISOString()}: ${resting[1].restReason}`
     if (this.#waitingForPlace.has(lane)) return 'waits for a free place: as many messages as allowed are in delivery'
     return 'about to be delivered'
   }
@@ -194,7 +204,10 @@ export class DeliveryScheduler {
           return
         }
         const routed = await routeLane(this.#app, lane.name, this.#capture)
-        const isGoing = routed.kind === 'route' ? await this.#handOut(lane, routed.route, places) : await this.#settleUnrouted(lane, routed)
+        const isGoing =
+          routed.kind === 'route'
+            ? await this.#handOut(lane, routed.route, places)
+            : await this.#settleUnrouted(lane, routed)
         if (!isGoing) return
       }
     } catch (error) {
@@ -254,7 +267,12 @@ export class DeliveryScheduler {
   async #claim(lane: Lane, limit: number): Promise<ReturnType<typeof claimDue>> {
     const { app, now } = { app: this.#app, now: this.#app.clock.now() }
     const claimed = await app.commit.write((tx) =>
-      claimDue(tx, lane.name, { now, eventTime: app.eventTime(), limit, retryAt: (attempt) => now + retryDelayMs(attempt, 0) }),
+      claimDue(tx, lane.name, {
+        now,
+        eventTime: app.eventTime(),
+        limit,
+        retryAt: (attempt) => now + retryDelayMs(attempt, 0),
+      }),
     )
     lane.firstDue = laneFirstDue(app.db, lane.name)
     return claimed
@@ -264,10 +282,15 @@ export class DeliveryScheduler {
     try {
       const { job, sizeBytes } = this.#buildJob(hand.recipientId, hand.emailId, route)
       const bytes = sizeBytes <= SMALL_MESSAGE_BYTES ? 0 : sizeBytes * MEMORY_FACTOR
-      if (this.#waitingForMemory.length > 0 || !this.#reserve(hand, bytes)) this.#waitingForMemory.push({ hand, job, bytes })
+      if (this.#waitingForMemory.length > 0 || !this.#reserve(hand, bytes))
+        this.#waitingForMemory.push({ hand, job, bytes })
       else this.#pool?.post(hand.worker, { type: 'start', job })
     } catch (error) {
-      void this.#settle(hand, { kind: 'failed', reason: error instanceof Error ? error.message : String(error) }, undefined)
+      void this.#settle(
+        hand,
+        { kind: 'failed', reason: error instanceof Error ? error.message : String(error) },
+        undefined,
+      )
     }
   }
 
@@ -289,7 +312,10 @@ export class DeliveryScheduler {
   }
 
   /** The lane leads nowhere: its due recipients bounce or are deferred, without any session. */
-  async #settleUnrouted(lane: Lane, routed: Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>): Promise<boolean> {
+  async #settleUnrouted(
+    lane: Lane,
+    routed: Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>,
+  ): Promise<boolean> {
     const claimed = await this.#claim(lane, UNROUTED_SLICE)
     const verdict: Verdict =
       routed.kind === 'undeliverable'
@@ -334,7 +360,8 @@ export class DeliveryScheduler {
       site.restUntil = this.#app.clock.now() + SITE_REST_MS
       site.restReason = result.failure.message
     }
-    if (result.kind === 'broken') this.#app.log.error({ error: result.message, recipient: hand.recipientId }, 'a message could not be composed')
+    if (result.kind === 'broken')
+      this.#app.log.error({ error: result.message, recipient: hand.recipientId }, 'a message could not be composed')
     await this.#settle(hand, judge(result), session)
   }
 
@@ -342,8 +369,17 @@ export class DeliveryScheduler {
     for (const hand of [...this.#hands.values()].filter((h) => h.worker === worker)) {
       const verdict: Verdict =
         hand.startedAt === undefined
-          ? { kind: 'deferred', category: 'unknown', reason: 'The part of the service that was sending the message ended unexpectedly', reply: undefined }
-          : { kind: 'uncertain', reason: 'The part of the service that was sending the message ended unexpectedly, so the receiver may have it' }
+          ? {
+              kind: 'deferred',
+              category: 'unknown',
+              reason: 'The part of the service that was sending the message ended unexpectedly',
+              reply: undefined,
+            }
+          : {
+              kind: 'uncertain',
+              reason:
+                'The part of the service that was sending the message ended unexpectedly, so the receiver may have it',
+            }
       void this.#settle(hand, verdict, undefined)
     }
     this.#waitingForMemory = this.#waitingForMemory.filter(({ hand }) => hand.worker !== worker)
@@ -354,13 +390,19 @@ export class DeliveryScheduler {
     this.#leaveSite(hand)
     for (;;) {
       try {
-        const releaseAt = this.#app.clock.now() + (verdict.kind === 'released' && !this.#isStopping ? STORAGE_RELEASE_MS : 0)
-        const nextAt = await this.#app.commit.write((tx) => writeOutcome(this.#app, tx, hand, verdict, session, releaseAt))
+        const releaseAt =
+          this.#app.clock.now() + (verdict.kind === 'released' && !this.#isStopping ? STORAGE_RELEASE_MS : 0)
+        const nextAt = await this.#app.commit.write((tx) =>
+          writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
+        )
         this.#hands.delete(hand.recipientId)
         if (nextAt !== undefined) this.#due(hand.lane, nextAt)
         break
       } catch (error) {
-        this.#app.log.error({ err: error, recipient: hand.recipientId }, 'an outcome could not be stored; it is tried again')
+        this.#app.log.error(
+          { err: error, recipient: hand.recipientId },
+          'an outcome could not be stored; it is tried again',
+        )
         if (this.#isStopping) break
         await this.#app.clock.sleep(STORAGE_RETRY_MS)
       }

@@ -1,9 +1,10 @@
 /**
  * @module The delivery Workers as the scheduler sees them: a site is pinned to one, a dead one is reported and replaced.
  */
-import { seconds } from '#platform/units.ts'
+
 import type { Clock } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
+import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 

@@ -96,7 +96,8 @@ async function run(name: string, site: Site, job: DeliverJob, message: Uint8Arra
     const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
     end(job, result, session)
     // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable') for (const { job: behind } of site.waiting.splice(0)) end(behind, { kind: 'dropped' })
+    if (result.kind === 'unreachable')
+      for (const { job: behind } of site.waiting.splice(0)) end(behind, { kind: 'dropped' })
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {

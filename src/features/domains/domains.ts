@@ -10,7 +10,7 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { generateDkimKey } from '#protocols/dkim/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { type DnsRecordKey, type DomainDns, type DnsRecords, dnsRecordsFor } from './dns-records.ts'
+import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { dkimKeyContext } from './sending.ts'
 
@@ -54,13 +54,18 @@ interface Row {
   updated_at: number
 }
 
-const SELECT = 'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id WHERE deleted_at IS NULL'
+const SELECT =
+  'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id WHERE deleted_at IS NULL'
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
-  page: db.prepare<Row, [number, number, number]>(`${SELECT} AND account_id = ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL'),
+  page: db.prepare<Row, [number, number, number]>(
+    `${SELECT} AND account_id = ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL',
+  ),
   verifiedElsewhere: db.prepare<{ n: number }, [string, number]>(
     'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
   ),
@@ -107,7 +112,8 @@ export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
   outboundIps: config.outboundIps,
 })
 
-export const recordsOf = (config: Config, domain: Domain): DnsRecords => dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
+export const recordsOf = (config: Config, domain: Domain): DnsRecords =>
+  dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
 
 /** The account's domain with this public id; throws 404. */
 export function getDomain(db: Database, accountId: number, id: string): Domain {
@@ -122,8 +128,15 @@ export function findDomainByName(db: Database, accountId: number, domain: string
   return row ? domainOf(row) : undefined
 }
 
-export function listDomains(db: Database, accountId: number, page: { limit: number; offset: number }): { domains: Domain[]; total: number } {
-  return { domains: sql(db).page.all(accountId, page.limit, page.offset).map(domainOf), total: sql(db).count.get(accountId)?.n ?? 0 }
+export function listDomains(
+  db: Database,
+  accountId: number,
+  page: { limit: number; offset: number },
+): { domains: Domain[]; total: number } {
+  return {
+    domains: sql(db).page.all(accountId, page.limit, page.offset).map(domainOf),
+    total: sql(db).count.get(accountId)?.n ?? 0,
+  }
 }
 
 export interface CreatedDomain {
@@ -156,7 +169,8 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
 }
 
 function requireFree(db: Database, accountId: number, domain: string): void {
-  if (sql(db).byName.get(domain, accountId)) throw conflict('domain_exists', `${domain} is already registered on this account.`)
+  if (sql(db).byName.get(domain, accountId))
+    throw conflict('domain_exists', `${domain} is already registered on this account.`)
   if ((sql(db).verifiedElsewhere.get(domain, accountId)?.n ?? 0) > 0) {
     throw conflict('domain_taken', `${domain} is registered and verified by another account.`)
   }

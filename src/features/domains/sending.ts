@@ -25,7 +25,10 @@ const sql = prepared((db) => ({
   byName: db.prepare<{ id: number; domain: string; isVerified: number }, [number, string]>(
     'SELECT id, domain, verified_at IS NOT NULL AS isVerified FROM domains WHERE account_id = ? AND domain = ? AND deleted_at IS NULL',
   ),
-  byId: db.prepare<{ id: number; uuid: Uint8Array; domain: string; selector: string; subdomain: string; sealed: Uint8Array }, [number]>(
+  byId: db.prepare<
+    { id: number; uuid: Uint8Array; domain: string; selector: string; subdomain: string; sealed: Uint8Array },
+    [number]
+  >(
     `SELECT id, uuid, domain, dkim_selector AS selector, sending_subdomain AS subdomain, dkim_private_key AS sealed FROM domains WHERE id = ?`,
   ),
 }))

@@ -4,10 +4,10 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { equalBytes } from '#platform/crypto.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { accountOfActor, requireSending, takeQuota } from '../accounts/accounts.ts'
 import { findSendingDomain } from '../domains/sending.ts'
@@ -26,7 +26,9 @@ const sql = prepared((db) => ({
      html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  insertRecipient: db.prepare('INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)'),
+  insertRecipient: db.prepare(
+    'INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  ),
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
   ),
@@ -34,8 +36,12 @@ const sql = prepared((db) => ({
   email: db.prepare<
     { uuid: Uint8Array; from: string; status: number; sandbox: number; scheduledAt: number | null; createdAt: number },
     [number]
-  >('SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?'),
-  toAddresses: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id'),
+  >(
+    'SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?',
+  ),
+  toAddresses: db.prepare<{ address: string }, [number]>(
+    'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
+  ),
 }))
 
 export interface Accepted {
@@ -54,10 +60,19 @@ export interface StoredContent {
   readonly sizeBytes: number
 }
 
-/** Accepts one email; resolves when it is on disk. */
-export async function acceptEmail(app: App, actor: Actor, draft: Draft): Promise<Accepted> {
+/**
+ * Accepts one email; resolves when it is on disk.
+ * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
+ */
+export async function acceptEmail(
+  app: App,
+  actor: Actor,
+  draft: Draft,
+  admit: () => void = () => undefined,
+): Promise<Accepted> {
   const replay = findReplay(app, actor, draft)
   if (replay) return replay
+  admit()
   requireSendable(app, actor, draft)
   const content = await storeContent(app, draft)
   const accepted = await app.commit.write((tx) => {
@@ -65,7 +80,11 @@ export async function acceptEmail(app: App, actor: Actor, draft: Draft): Promise
     if (earlier) return earlier
     const context = requireSendable(app, actor, draft)
     const quotaMonth = context.sandbox ? null : takeQuota(tx, context.account, draft.recipients.length, app.clock.now())
-    return { response: insertEmail(app, tx, actor, draft, content, { ...context, quotaMonth, operationId: null }), replayed: false, mismatch: false }
+    return {
+      response: insertEmail(app, tx, actor, draft, content, { ...context, quotaMonth, operationId: null }),
+      replayed: false,
+      mismatch: false,
+    }
   })
   return accepted
 }
@@ -75,7 +94,11 @@ export function findReplay(app: Pick<App, 'db'>, actor: Actor, draft: Draft): Ac
   if (!draft.idempotency) return undefined
   const found = sql(app.db).findKey.get(actor.accountId, draft.idempotency.keyHash)
   if (!found) return undefined
-  return { response: responseOf(app, found.emailId), replayed: true, mismatch: !equalBytes(found.bodyHash, draft.idempotency.bodyHash) }
+  return {
+    response: responseOf(app, found.emailId),
+    replayed: true,
+    mismatch: !equalBytes(found.bodyHash, draft.idempotency.bodyHash),
+  }
 }
 
 /** What the database decides about a draft; throws the refusal: paused account, unknown domain or stream. */
@@ -84,14 +107,23 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
   requireSending(account)
   const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
   if (!domain) {
-    throw invalid('from', `The domain ${draft.fromDomain} is not registered on this account; add it with POST /v1/domains.`, 'domain_not_found')
+    throw invalid(
+      'from',
+      `The domain ${draft.fromDomain} is not registered on this account; add it with POST /v1/domains.`,
+      'domain_not_found',
+    )
   }
   const sandbox = !domain.isVerified
   if (sandbox && app.config.sendingUnverified === 'reject') {
-    throw invalid('from', `The domain ${domain.domain} is not verified; publish its DNS records and verify it first.`, 'domain_not_verified')
+    throw invalid(
+      'from',
+      `The domain ${domain.domain} is not verified; publish its DNS records and verify it first.`,
+      'domain_not_verified',
+    )
   }
   const streamId = findStream(app.db, actor.accountId, draft.stream)
-  if (streamId === undefined) throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  if (streamId === undefined)
+    throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
   return { account, domainId: domain.id, sandbox, streamId }
 }
 
@@ -104,7 +136,12 @@ export async function storeContent(app: App, draft: Draft): Promise<StoredConten
   return {
     htmlRef: draft.html ? take() : null,
     textRef: draft.text ? take() : null,
-    attachments: draft.attachments.map(({ filename, contentType, content }) => ({ filename, content_type: contentType, size: content.length, ref: take() ?? 0 })),
+    attachments: draft.attachments.map(({ filename, contentType, content }) => ({
+      filename,
+      content_type: contentType,
+      size: content.length,
+      ref: take() ?? 0,
+    })),
     sizeBytes: [...bodies, ...draft.attachments.map((a) => a.content)].reduce((sum, part) => sum + part.length, 0),
   }
 }
@@ -118,7 +155,14 @@ export interface Placement {
 }
 
 /** Writes an email and all that goes with it; wakes its lanes once it is durable. */
-export function insertEmail(app: App, tx: Tx, actor: Actor, draft: Draft, content: StoredContent, placement: Placement): SendResponse {
+export function insertEmail(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  draft: Draft,
+  content: StoredContent,
+  placement: Placement,
+): SendResponse {
   const statements = sql(tx.db)
   const uuid = newUuid()
   const now = app.eventTime()
@@ -163,8 +207,14 @@ export function insertEmail(app: App, tx: Tx, actor: Actor, draft: Draft, conten
       dueAt,
     )
   }
-  if (draft.idempotency) statements.insertKey.run(actor.accountId, draft.idempotency.keyHash, row.id, draft.idempotency.bodyHash)
-  record(tx, { accountId: actor.accountId, type: status === 'queued' ? 'queued' : 'scheduled', at: now, emailId: row.id })
+  if (draft.idempotency)
+    statements.insertKey.run(actor.accountId, draft.idempotency.keyHash, row.id, draft.idempotency.bodyHash)
+  record(tx, {
+    accountId: actor.accountId,
+    type: status === 'queued' ? 'queued' : 'scheduled',
+    at: now,
+    emailId: row.id,
+  })
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
   tx.afterCommit(() => {
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })

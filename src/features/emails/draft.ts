@@ -38,7 +38,9 @@ export interface Draft {
   readonly stream: string
   readonly tracking: boolean | undefined
   readonly transactional: boolean
-  readonly idempotency: { readonly key: string; readonly keyHash: Uint8Array; readonly bodyHash: Uint8Array } | undefined
+  readonly idempotency:
+    | { readonly key: string; readonly keyHash: Uint8Array; readonly bodyHash: Uint8Array }
+    | undefined
   readonly extra: DraftExtra
 }
 
@@ -75,16 +77,27 @@ const FORBIDDEN_CHARACTERS = /[\r\n\0]/
  * @param idempotencyHeader value of the header `Idempotency-Key`, which means the same as the body's field
  */
 export function draftOf(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
-  if (request.template_alias) throw invalid('template_alias', `There is no template with the alias "${request.template_alias}".`, 'template_not_found')
+  if (request.template_alias)
+    throw invalid(
+      'template_alias',
+      `There is no template with the alias "${request.template_alias}".`,
+      'template_not_found',
+    )
   const from = senderOf(request.from)
   const recipients = recipientsOf(request, app.config.maxRecipients)
   const subject = request.subject ?? ''
-  if (request.subject === undefined || request.subject === null) throw invalid('subject', 'A subject is required unless a template gives one.')
+  if (request.subject === undefined || request.subject === null)
+    throw invalid('subject', 'A subject is required unless a template gives one.')
   headerSafe('subject', subject)
-  if (subject.length > MOST_SUBJECT_CHARACTERS) throw invalid('subject', `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`)
+  if (subject.length > MOST_SUBJECT_CHARACTERS)
+    throw invalid(
+      'subject',
+      `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
+    )
   const html = request.html_body ?? undefined
   const text = request.text_body ?? undefined
-  if (html === undefined && text === undefined) throw invalid('text_body', 'A body is required: give text_body, html_body or both.')
+  if (html === undefined && text === undefined)
+    throw invalid('text_body', 'A body is required: give text_body, html_body or both.')
   return {
     from: from.mailbox,
     fromDomain: from.domain,
@@ -147,7 +160,11 @@ function recipientsOf(request: SendRequest, most: number): DraftRecipient[] {
 }
 
 const tooManyRecipients = (given: number, most: number) =>
-  invalid('to', `The email has ${given} recipients in to, cc and bcc; at most ${most} are allowed. Send several emails or a batch.`, 'too_many_recipients')
+  invalid(
+    'to',
+    `The email has ${given} recipients in to, cc and bcc; at most ${most} are allowed. Send several emails or a batch.`,
+    'too_many_recipients',
+  )
 
 function attachmentsOf(request: SendRequest, mostBytes: number): DraftAttachment[] {
   let total = 0
@@ -157,12 +174,22 @@ function attachmentsOf(request: SendRequest, mostBytes: number): DraftAttachment
     headerSafe(`${field}.content_type`, attachment.content_type)
     const extension = attachment.filename.split('.').pop()?.trim().toLowerCase() ?? ''
     if (attachment.filename.includes('.') && FORBIDDEN_EXTENSIONS.has(extension)) {
-      throw invalid(`${field}.filename`, `Files of type .${extension} are not accepted, because receivers refuse them; send a link or an archive.`, 'attachment_type_forbidden')
+      throw invalid(
+        `${field}.filename`,
+        `Files of type .${extension} are not accepted, because receivers refuse them; send a link or an archive.`,
+        'attachment_type_forbidden',
+      )
     }
-    if (!isBase64(attachment.content)) throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
+    if (!isBase64(attachment.content))
+      throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
     const content = Buffer.from(attachment.content, 'base64')
     total += content.length
-    if (total > mostBytes) throw invalid('attachments', `The attachments are larger than ${mostBytes} bytes together.`, 'attachments_too_large')
+    if (total > mostBytes)
+      throw invalid(
+        'attachments',
+        `The attachments are larger than ${mostBytes} bytes together.`,
+        'attachments_too_large',
+      )
     return { filename: attachment.filename, contentType: attachment.content_type, content }
   })
 }
@@ -179,9 +206,17 @@ function isBase64(text: string): boolean {
 
 function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
-  const at = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? Date.parse(text.replace(' ', 'T')) : Number.NaN
-  if (Number.isNaN(at)) throw invalid('send_at', 'send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.', 'invalid_send_at')
-  if (at < now - PAST_TOLERANCE_MS) throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
+  const at = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/i.test(text)
+    ? Date.parse(text.replace(' ', 'T'))
+    : Number.NaN
+  if (Number.isNaN(at))
+    throw invalid(
+      'send_at',
+      'send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.',
+      'invalid_send_at',
+    )
+  if (at < now - PAST_TOLERANCE_MS)
+    throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
   if (at > now + FURTHEST_MS) throw invalid('send_at', 'send_at is more than a year ahead.', 'invalid_send_at')
   return at <= now ? undefined : at
 }
@@ -189,11 +224,16 @@ function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefine
 function idempotencyOf(request: SendRequest, header: string | undefined): Draft['idempotency'] {
   const fromBody = request.idempotency_key ?? undefined
   if (header !== undefined && fromBody !== undefined && header !== fromBody) {
-    throw invalid('idempotency_key', 'The header Idempotency-Key and the field idempotency_key differ; give one of them.', 'idempotency_key_mismatch')
+    throw invalid(
+      'idempotency_key',
+      'The header Idempotency-Key and the field idempotency_key differ; give one of them.',
+      'idempotency_key_mismatch',
+    )
   }
   const key = fromBody ?? header
   if (key === undefined) return undefined
-  if (key.length === 0 || key.length > 256) throw invalid('idempotency_key', 'An idempotency key has 1 to 256 characters.')
+  if (key.length === 0 || key.length > 256)
+    throw invalid('idempotency_key', 'An idempotency key has 1 to 256 characters.')
   const { idempotency_key: _, ...rest } = request
   return { key, keyHash: sha256(key).slice(0, 16), bodyHash: sha256(canonicalJson(rest)).slice(0, 16) }
 }
@@ -243,14 +283,21 @@ function headersOf(value: unknown): Record<string, string> | undefined {
   if (isNothing(value)) return undefined
   if (!isFilledMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
-  if (entries.length > MOST_HEADERS) throw invalid('headers', `There are ${entries.length} headers; at most ${MOST_HEADERS} are allowed.`)
+  if (entries.length > MOST_HEADERS)
+    throw invalid('headers', `There are ${entries.length} headers; at most ${MOST_HEADERS} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
     entries.map(([name, given]) => {
       const field = `headers.${name.slice(0, 80)}`
       // RFC 5322 §2.2: printable ASCII but colon and space.
-      if (!/^[!-9;-~]{1,76}$/.test(name)) throw invalid('headers', 'A header name is 1 to 76 printable ASCII characters without colon or space.')
-      if (RESERVED_HEADER.test(name)) throw invalid(field, `The header ${name} is written by the service; use the field for it instead.`, 'reserved_header')
+      if (!/^[!-9;-~]{1,76}$/.test(name))
+        throw invalid('headers', 'A header name is 1 to 76 printable ASCII characters without colon or space.')
+      if (RESERVED_HEADER.test(name))
+        throw invalid(
+          field,
+          `The header ${name} is written by the service; use the field for it instead.`,
+          'reserved_header',
+        )
       if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} is given twice.`)
       seen.add(name.toLowerCase())
       if (typeof given !== 'string' && typeof given !== 'number' && typeof given !== 'boolean') {
@@ -258,7 +305,8 @@ function headersOf(value: unknown): Record<string, string> | undefined {
       }
       const text = String(given)
       headerSafe(field, text)
-      if (Buffer.byteLength(text) + name.length + 2 > LONGEST_HEADER_OCTETS) throw invalid(field, `The header is longer than ${LONGEST_HEADER_OCTETS} octets.`)
+      if (Buffer.byteLength(text) + name.length + 2 > LONGEST_HEADER_OCTETS)
+        throw invalid(field, `The header is longer than ${LONGEST_HEADER_OCTETS} octets.`)
       return [name, text]
     }),
   )
@@ -267,7 +315,8 @@ function headersOf(value: unknown): Record<string, string> | undefined {
 function tagsOf(tags: readonly string[]): string[] {
   if (tags.length > MOST_TAGS) throw invalid('tags', `There are ${tags.length} tags; at most ${MOST_TAGS} are allowed.`)
   tags.forEach((tag, index) => {
-    if (tag.length === 0 || tag.length > LONGEST_TAG) throw invalid(`tags.${index}`, `A tag has 1 to ${LONGEST_TAG} characters.`)
+    if (tag.length === 0 || tag.length > LONGEST_TAG)
+      throw invalid(`tags.${index}`, `A tag has 1 to ${LONGEST_TAG} characters.`)
     headerSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
@@ -276,6 +325,7 @@ function tagsOf(tags: readonly string[]): string[] {
 function metadataOf(value: unknown): unknown {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
-  if (Buffer.byteLength(JSON.stringify(value)) > MOST_METADATA_BYTES) throw invalid('metadata', `metadata is larger than ${MOST_METADATA_BYTES} bytes of JSON.`)
+  if (Buffer.byteLength(JSON.stringify(value)) > MOST_METADATA_BYTES)
+    throw invalid('metadata', `metadata is larger than ${MOST_METADATA_BYTES} bytes of JSON.`)
   return value
 }

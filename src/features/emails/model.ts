@@ -1,7 +1,11 @@
 /** @module Wire shapes of emails: validation, types, OpenAPI and serialiser at once. */
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 
-const Nullable = <T extends import('@sinclair/typebox').TSchema>(schema: T, description: string) => Type.Union([schema, Type.Null()], { description })
+const Nullable = <T extends TSchema>(schema: T, description: string) =>
+  Type.Union([schema, Type.Null()], { description })
+const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
+  Type.Optional(Nullable(schema, description))
 
 export const Attachment = Type.Object(
   {
@@ -15,41 +19,196 @@ export const Attachment = Type.Object(
 /** Body of a single send; each element of a batch. */
 export const SendRequest = Type.Object(
   {
-    from: Type.String({ description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.' }),
+    from: Type.String({
+      description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
+    }),
     to: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })], {
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
     }),
-    subject: Type.Optional(Nullable(Type.String(), 'Subject; needed unless a template gives it. At most 998 characters.')),
+    subject: Type.Optional(
+      Nullable(Type.String(), 'Subject; needed unless a template gives it. At most 998 characters.'),
+    ),
     html_body: Type.Optional(Nullable(Type.String(), 'HTML body.')),
     text_body: Type.Optional(Nullable(Type.String(), 'Text body; made from the HTML when it is missing.')),
     template_alias: Type.Optional(Nullable(Type.String(), 'Alias of a template.')),
     template_data: Type.Optional(Type.Unknown({ description: 'Values for the template.' })),
     cc: Type.Optional(Type.Array(Type.String(), { description: 'Carbon copy recipients.' })),
-    bcc: Type.Optional(Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' })),
+    bcc: Type.Optional(
+      Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),
+    ),
     reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address or a comma list.')),
-    headers: Type.Optional(Type.Unknown({ description: 'Further headers: a map of names to strings, numbers or booleans. At most 50.' })),
+    headers: Type.Optional(
+      Type.Unknown({ description: 'Further headers: a map of names to strings, numbers or booleans. At most 50.' }),
+    ),
     metadata: Type.Optional(Type.Unknown({ description: 'Your own data, returned as given; at most 16 KiB of JSON.' })),
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
     send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),
     idempotency_key: Type.Optional(
-      Nullable(Type.String({ minLength: 1, maxLength: 256 }), 'A repeated send with the same key returns the first email and makes no new one.'),
+      Nullable(
+        Type.String({ minLength: 1, maxLength: 256 }),
+        'A repeated send with the same key returns the first email and makes no new one.',
+      ),
     ),
     stream: Type.Optional(Nullable(Type.String(), 'Slug of the message stream; default `transactional`.')),
-    tracking: Type.Optional(Nullable(Type.Boolean(), 'Open and click tracking for this email; omitted: the default of the account.')),
-    transactional: Type.Optional(Type.Boolean({ description: 'Default true. False adds the List-Unsubscribe headers.' })),
+    tracking: Type.Optional(
+      Nullable(Type.Boolean(), 'Open and click tracking for this email; omitted: the default of the account.'),
+    ),
+    transactional: Type.Optional(
+      Type.Boolean({ description: 'Default true. False adds the List-Unsubscribe headers.' }),
+    ),
   },
   { additionalProperties: false },
 )
 export type SendRequest = Static<typeof SendRequest>
 
 export const SendResponse = Type.Object({
-  id: Type.String({ format: 'uuid', description: 'Id of the email.' }),
+  id: Uuid({ description: 'Id of the email.' }),
   message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
   status: Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
-  sandbox: Type.Boolean({ description: 'True when the From domain is not verified: the message is captured and leaves for nowhere.' }),
-  created_at: Type.String({ format: 'date-time' }),
-  scheduled_at: Type.Optional(Type.Union([Type.String({ format: 'date-time' }), Type.Null()])),
+  sandbox: Type.Boolean({
+    description: 'True when the From domain is not verified: the message is captured and leaves for nowhere.',
+  }),
+  created_at: Timestamp({ description: 'When it was accepted.' }),
+  scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),
 })
 export type SendResponse = Static<typeof SendResponse>
+
+/** `emails` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
+export const BatchRequest = Type.Object(
+  { emails: Type.Array(Type.Unknown(), { minItems: 1, maxItems: 500, description: 'Send requests, at most 500.' }) },
+  { additionalProperties: false },
+)
+
+export const BatchResponse = Type.Object({
+  operation_id: Uuid({ description: 'The operation under which the batch is listed.' }),
+  data: Type.Array(SendResponse, { description: 'The accepted emails, in the order of the request.' }),
+  errors: Type.Array(
+    Type.Object({
+      index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
+      error: Type.String({ description: 'Why this email was not accepted.' }),
+    }),
+    { description: 'The emails that were not accepted.' },
+  ),
+})
+export type BatchResponse = Static<typeof BatchResponse>
+
+const EMAIL_FIELDS = {
+  id: Uuid({ description: 'Id of the email.' }),
+  account_id: Uuid({ description: 'Account that sent it.' }),
+  message_id: Type.String({ description: 'Message-ID header, with angle brackets.' }),
+  from_address: Type.String({ description: 'Sender as given.' }),
+  to_address: Type.String({ description: 'First To recipient.' }),
+  cc: Type.Array(Type.String(), { description: 'Cc addresses.' }),
+  bcc: Type.Array(Type.String(), { description: 'Bcc addresses.' }),
+  subject: Type.String({ description: 'Subject.' }),
+  tags: Type.Array(Type.String(), { description: 'Tags.' }),
+  status: Type.String({
+    description: 'queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.',
+  }),
+  attempts: Type.Integer({ description: 'Highest number of attempts at one of its recipients.' }),
+  max_attempts: Type.Integer({ description: 'Attempts that the retry ladder makes until the mail expires.' }),
+  suppress_list_management_header: Type.Boolean({ description: 'True when the List-Unsubscribe headers are omitted.' }),
+  created_at: Timestamp({ description: 'When it was accepted.' }),
+  updated_at: Timestamp({ description: 'When its status last changed.' }),
+  attachments: OptionalNullable(
+    Type.Array(Type.Object({ filename: Type.String(), content_type: Type.String(), size: Type.Integer() })),
+    'Attachments without their content; size in bytes.',
+  ),
+  delivery_started_at: OptionalNullable(
+    Timestamp(),
+    'Start of the DATA phase; null before it and after a definite refusal.',
+  ),
+  domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
+  error_message: OptionalNullable(Type.String(), 'Why it was not delivered (yet).'),
+  headers: OptionalNullable(Type.Unknown(), 'Further headers as given.'),
+  idempotency_key: OptionalNullable(Type.String(), 'Idempotency key as given in the body.'),
+  metadata: OptionalNullable(Type.Unknown(), 'Your own data as given.'),
+  next_retry_at: OptionalNullable(Timestamp(), 'When a deferred recipient is tried again; the earliest of several.'),
+  operation_id: OptionalNullable(Uuid(), 'Operation of the batch it came in.'),
+  reply_to: OptionalNullable(Type.String(), 'Reply-To.'),
+  scheduled_at: OptionalNullable(Timestamp(), 'When it is to be sent.'),
+  sending_ip: OptionalNullable(Type.String(), 'Source address of the delivery.'),
+  sent_at: OptionalNullable(Timestamp(), 'When a receiving server first accepted it.'),
+  smtp_response: OptionalNullable(Type.String(), 'Last reply of the receiving server.'),
+  stream_id: OptionalNullable(Uuid(), 'Message stream.'),
+  template_data: OptionalNullable(Type.Unknown(), 'Template values as given.'),
+  template_id: OptionalNullable(Uuid(), 'Template it was made from.'),
+  tracking_override: OptionalNullable(Type.Boolean(), 'Tracking of this email; null: the default of the account.'),
+}
+
+export const Email = Type.Object(EMAIL_FIELDS)
+export type Email = Static<typeof Email>
+
+const ROW_FIELDS = {
+  to: Type.String({ description: 'All To recipients, joined with ", ".' }),
+  sandbox: Type.Boolean({ description: 'True when it was only captured.' }),
+}
+
+/** A row of the list: no bodies. */
+export const EmailRow = Type.Object({ ...EMAIL_FIELDS, ...ROW_FIELDS })
+export type EmailRow = Static<typeof EmailRow>
+
+export const EmailRecipient = Type.Object({
+  address: Type.String({ description: 'Address.' }),
+  kind: Type.String({ description: 'to, cc or bcc.' }),
+  status: Type.String({ description: 'As the status of an email.' }),
+  attempts: Type.Integer({ description: 'Attempts at this recipient.' }),
+  next_retry_at: Nullable(Timestamp(), 'When it is tried again.'),
+  delivery_started_at: Nullable(Timestamp(), 'Start of the DATA phase.'),
+  delivered_at: Nullable(Timestamp(), 'When the receiving server accepted it.'),
+  smtp_response: Nullable(Type.String(), 'Last reply of the receiving server.'),
+  sending_ip: Nullable(Type.String(), 'Source address of the last session.'),
+  bounce_type: Nullable(Type.String(), 'hard or soft.'),
+  bounce_category: Nullable(
+    Type.String(),
+    'Why it bounced: invalid_recipient, mailbox_full, policy, expired and others.',
+  ),
+})
+export type EmailRecipient = Static<typeof EmailRecipient>
+
+export const EmailEvent = Type.Object({
+  id: Uuid({ description: 'Id of the event.' }),
+  email_id: Uuid({ description: 'Email it happened to.' }),
+  account_id: Uuid({ description: 'Account of the email.' }),
+  event_type: Type.String({
+    description:
+      'queued, scheduled, cancelled, sent, delivered, deferred, bounced, failed, rejected, uncertain and others.',
+  }),
+  type: Type.String({ description: 'The same as event_type.' }),
+  created_at: Timestamp({ description: 'When it happened.' }),
+  timestamp: Timestamp({ description: 'The same as created_at.' }),
+  recipient: Nullable(Type.String(), 'Recipient it happened to; null when it concerns all.'),
+  bounce_category: OptionalNullable(Type.String(), 'Category of a bounce or deferral.'),
+  bounce_type: OptionalNullable(Type.String(), 'hard or soft.'),
+  diagnostic_code: OptionalNullable(Type.String(), 'Reply of the receiving server in the form of RFC 3464.'),
+  ip_address: OptionalNullable(Type.String(), 'Source address of the delivery.'),
+  link_url: OptionalNullable(Type.String(), 'Link of a click.'),
+  remote_mta: OptionalNullable(Type.String(), 'Receiving server: name and address.'),
+  user_agent: OptionalNullable(Type.String(), 'User agent of an open or click.'),
+  raw_payload: OptionalNullable(
+    Type.Unknown(),
+    'All that the event carries: reason, smtp_response, tls, next_retry_at.',
+  ),
+})
+export type EmailEvent = Static<typeof EmailEvent>
+
+const BODY_FIELDS = {
+  html_body: OptionalNullable(Type.String(), 'HTML body.'),
+  text_body: OptionalNullable(Type.String(), 'Text body.'),
+}
+
+export const EmailDetail = Type.Object({
+  ...EMAIL_FIELDS,
+  ...ROW_FIELDS,
+  ...BODY_FIELDS,
+  delivered_at: Nullable(Timestamp(), 'When a receiving server first accepted it.'),
+  recipients: Type.Array(EmailRecipient, { description: 'State of each recipient.' }),
+  email: Type.Object(
+    { ...EMAIL_FIELDS, ...BODY_FIELDS },
+    { description: 'The same email again, for clients that read it here.' },
+  ),
+  events: Type.Array(EmailEvent, { description: 'What happened, in order.' }),
+})
+export type EmailDetail = Static<typeof EmailDetail>

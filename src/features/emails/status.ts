@@ -25,6 +25,8 @@ export const STATUSES = [
 ] as const
 export type Status = (typeof STATUSES)[number]
 
+export const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)
+
 const CODES = new Map<Status, number>(STATUSES.map((status, code) => [status, code]))
 
 export const statusCode = (status: Status): number => {

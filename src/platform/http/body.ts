@@ -112,7 +112,12 @@ async function readChunked(
 // RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-async function parse(request: Request, bytes: Uint8Array, accepts: 'json' | 'json-or-form', reservation: Reservation): Promise<unknown> {
+async function parse(
+  request: Request,
+  bytes: Uint8Array,
+  accepts: 'json' | 'json-or-form',
+  reservation: Reservation,
+): Promise<unknown> {
   refuseContentEncoding(request)
   const contentType = request.headers.get('content-type')
   if (accepts === 'json-or-form' && contentType !== null && FORM_TYPE.test(contentType)) {
@@ -133,7 +138,8 @@ async function parse(request: Request, bytes: Uint8Array, accepts: 'json' | 'jso
 }
 
 // `application/json`, `application/problem+json`; a charset only when it says what JSON is anyway.
-const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
+const JSON_TYPE =
+  /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)[ \t]*(?:;|$)/i
 
 function refuseContentEncoding(request: Request): void {
@@ -149,12 +155,9 @@ function refuseContentEncoding(request: Request): void {
 
 /** Fields of a form as strings; files are left out. */
 async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record<string, string>> {
-  let form: FormData
-  try {
-    form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData()
-  } catch {
+  const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch(() => {
     throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
-  }
+  })
   const fields: Record<string, string> = Object.create(null)
   form.forEach((value, name) => {
     if (typeof value === 'string') fields[name] = value

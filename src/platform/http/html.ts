@@ -24,7 +24,13 @@ export function html(strings: TemplateStringsArray, ...values: readonly HtmlValu
 /** Markup that is safe already, such as a constant of ours. Never anything a client sent. */
 export const trustedHtml = (text: string): Html => new Html(text)
 
-const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c] ?? c)
 

@@ -8,6 +8,7 @@ import type { Reservation } from '../memory-budget.ts'
 
 export interface RequestContext {
   readonly requestId: string
+  readonly path: string
   /** What `authenticate` gave for the key; undefined on public routes. */
   actor: unknown
   /** Memory held for the body until the handler is done. */

@@ -11,7 +11,7 @@ import {
   type TSchema,
   Type,
 } from '@sinclair/typebox'
-import { AppError, notFound } from '../errors.ts'
+import { type AppError, notFound } from '../errors.ts'
 import { parseUuid, type UuidBytes } from '../ids.ts'
 import { invalidFields } from './validation.ts'
 
@@ -94,7 +94,7 @@ export function queryInteger(
 }
 
 const MAX_PAGE = 1_000_000_000
-const DEFAULT_PER_PAGE = 20
+const DEFAULT_PER_PAGE = 25
 
 /** The query fields of every paged list; spread into a query schema: `Closed({ ...PAGE_FIELDS, status: ... })`. */
 export const PAGE_FIELDS = {

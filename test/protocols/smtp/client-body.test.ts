@@ -192,6 +192,17 @@ test('a peer that takes no more of the message for 3 minutes is uncertain', asyn
   })
 })
 
+test('a refusal by a server that takes no more of the message is read at once', async () => {
+  const clock = new WatchedClock()
+  await using server = await startScriptedSmtp({ stopsReading: true })
+  await using client = await openSession(server, { clock })
+  const sending = client.send(transaction({ message: largeMessage }))
+  while (clock.waitsMs[0] !== 180_000) await oneTurn()
+  server.session.say('552 5.3.4 too large')
+  expect(await sending).toMatchObject({ kind: 'refused', phase: 'body', reply: { code: 552 } })
+  expect(client.usable).toBe(false)
+})
+
 test.each([
   ['an empty message', '', ''],
   ['a body without a final newline', 'a: b\r\n\r\nend', 'a: b\r\n\r\nend\r\n'],

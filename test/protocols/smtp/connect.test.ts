@@ -45,7 +45,7 @@ test('a port without a listener is refused', async () => {
 
 test('an ehloName with a line break throws before anything is dialled', async () => {
   await using server = await startScriptedSmtp()
-  expect(connectSmtp(optionsFor(server, { ehloName: 'a\r\nMAIL' }))).rejects.toThrow('ehloName')
+  await expect(connectSmtp(optionsFor(server, { ehloName: 'a\r\nMAIL' }))).rejects.toThrow('ehloName')
   expect(server.sessions).toEqual([])
 })
 

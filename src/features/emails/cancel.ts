@@ -1,0 +1,47 @@
+/** @module Cancels a scheduled email and gives its quota back. */
+import type { Actor, App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { giveQuotaBack } from '../accounts/accounts.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { responseOf } from './accept.ts'
+import type { SendResponse } from './model.ts'
+import { cancelScheduled, type EmailRow } from './status.ts'
+
+interface CancellableRow extends EmailRow {
+  readonly uuid: Uint8Array
+  readonly quotaMonth: number | null
+}
+
+const COLUMNS = `id, uuid, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, quota_month AS quotaMonth`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<CancellableRow, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
+  ),
+}))
+
+const notScheduled = () =>
+  notFound('email_not_found', 'There is no scheduled email with this id; only scheduled email can be cancelled.')
+
+/** Cancels one email; 404 when it is missing or not (any longer) scheduled. */
+export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
+  const uuid = parseUuid(id)
+  const emailId = await app.commit.write((tx) => {
+    const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!email || !cancelInTransaction(app, tx, actor, email)) throw notScheduled()
+    return email.id
+  })
+  return responseOf(app, emailId)
+}
+
+/** The same inside a transaction, for whoever cancels many. False when it is not scheduled. */
+export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
+  const now = app.eventTime()
+  if (!cancelScheduled(tx, email, now)) return false
+  if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, email.recipientCount)
+  audit(app, tx, actor, { action: 'email.cancelled', resourceType: 'email', resourceId: formatUuid(email.uuid) })
+  return true
+}

@@ -1,0 +1,183 @@
+/** @module /v1/emails: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { invalid, tooMany } from '#platform/errors.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
+import { accountOfActor } from '../accounts/accounts.ts'
+import { acceptEmail } from './accept.ts'
+import { acceptBatch } from './batch.ts'
+import { cancelEmail } from './cancel.ts'
+import { draftOf } from './draft.ts'
+import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
+import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
+import { isStatus, STATUSES, type Status } from './status.ts'
+import { emailDetailWire, emailRowWire } from './wire.ts'
+
+const EmailQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(
+    OneOf([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
+  ),
+  from_date: Type.Optional(
+    Type.String({ description: 'Only emails accepted at or after this date or date-time (ISO 8601, UTC).' }),
+  ),
+  to_date: Type.Optional(
+    Type.String({ description: 'Only emails accepted at or before this; a date means its last instant.' }),
+  ),
+})
+
+/**
+ * @param maxAttempts steps of the retry ladder, which delivery knows
+ */
+export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) => {
+  const limiter = createRateLimiter(app.clock)
+
+  const takeRate = (actor: Actor): void => {
+    const account = accountOfActor(app, app.db, actor.accountId)
+    if (account.plan === 'unlimited') return
+    const taken = limiter.take(String(actor.accountId), 1, {
+      ratePerSecond: app.config.sendRatePerSecond,
+      burst: app.config.sendBurst,
+    })
+    if (!taken.ok) {
+      throw tooMany(
+        'rate_limited',
+        `More than ${app.config.sendRatePerSecond} send requests a second; wait, or send batches.`,
+        taken.retryAfterSeconds,
+      )
+    }
+  }
+
+  return new Elysia({ prefix: '/v1/emails' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const filter = {
+          status: statusFilter(query.status),
+          from: query.from_date === undefined ? ANY_TIME.from : dateFilter('from_date', query.from_date).first,
+          to: query.to_date === undefined ? ANY_TIME.to : dateFilter('to_date', query.to_date).last,
+        }
+        const { emails, total } = listEmails(app.db, actor.accountId, filter, {
+          limit: page.perPage,
+          offset: page.offset,
+        })
+        return list(
+          emails.map((email) => emailRowWire(email, maxAttempts)),
+          { ...page, total },
+        )
+      },
+      {
+        query: EmailQuery,
+        response: ListOf(EmailRow),
+        detail: {
+          summary: 'List emails',
+          description: 'Newest first, without bodies.',
+          tags: ['Emails'],
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, headers, set, status }) => {
+        const draft = draftOf(app, body, headers['idempotency-key'])
+        const { response, mismatch } = await acceptEmail(app, actor, draft, () => takeRate(actor))
+        if (mismatch) set.headers['idempotency-mismatch'] = 'true'
+        return status(202, one(response))
+      },
+      {
+        body: SendRequest,
+        response: { 202: One(SendResponse) },
+        detail: {
+          summary: 'Send an email',
+          description:
+            'Answers when the email is on disk. The header Idempotency-Key means the same as idempotency_key.',
+          tags: ['Emails'],
+          ...requires('emails:send'),
+        },
+      },
+    )
+    .post(
+      '/batch',
+      async ({ actor, body, headers, status }) => {
+        const response = await acceptBatch(
+          app,
+          actor,
+          { emails: body.emails, idempotencyKey: headers['idempotency-key'] },
+          () => takeRate(actor),
+        )
+        return status(202, response)
+      },
+      {
+        body: BatchRequest,
+        response: { 202: BatchResponse },
+        detail: {
+          summary: 'Send up to 500 emails',
+          description:
+            'Each email is checked by itself; those that are not valid are told in `errors`, the others are sent.',
+          tags: ['Emails'],
+          ...requires('emails:send'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => {
+        const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
+        if (!email) throw noSuch('email_not_found', 'email')
+        const body = (ref: number | null) => (ref === null ? null : new TextDecoder().decode(app.content.get(ref)))
+        return one(
+          emailDetailWire(email, {
+            maxAttempts,
+            html: body(email.htmlRef),
+            text: body(email.textRef),
+            events: eventsOfEmail(app, actor.accountId, email.id),
+            keys: app.keys,
+            accountId: actor.accountId,
+          }),
+        )
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+        response: One(EmailDetail),
+        detail: {
+          summary: 'Get an email with its recipients and events',
+          tags: ['Emails'],
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .post('/:id/cancel', async ({ actor, params }) => one(await cancelEmail(app, actor, params.id)), {
+      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      response: One(SendResponse),
+      detail: { summary: 'Cancel a scheduled email', tags: ['Emails'], ...requires('emails:send') },
+    })
+}
+
+/** `delivered` is what some clients call `sent`. */
+function statusFilter(text: string | undefined): Status | undefined {
+  if (text === undefined) return undefined
+  const status = text === 'delivered' ? 'sent' : text
+  return isStatus(status) ? status : undefined
+}
+
+const DAY_MS = 86_400_000
+
+/** A date (its first and last instant, UTC) or a date-time. */
+function dateFilter(field: string, text: string): { first: number; last: number } {
+  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(text)
+  const isDateTime = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?$/i.test(text)
+  const zoned = /(Z|[+-]\d{2}:?\d{2})$/i.test(text) || isDate ? text : `${text}Z`
+  const at = isDate || isDateTime ? Date.parse(zoned.replace(' ', 'T')) : Number.NaN
+  // Date.parse rolls 30 February over into March.
+  const isReal = !Number.isNaN(at) && (!isDate || new Date(at).toISOString().startsWith(text))
+  if (!isReal)
+    throw invalid(field, `${field} must be a date such as 2026-11-21 or a date-time such as 2026-11-21T09:30:00Z.`)
+  return { first: at, last: isDate ? at + DAY_MS - 1 : at }
+}

@@ -1,0 +1,210 @@
+/**
+ * @module The description of the API in OpenAPI 3.1, made from the schemas that the routes are checked with. @elysiajs/swagger collects the
+ * operations; here they get what all of them share, and the shapes that are ours (`x-integer`, `errorMessage`) become standard ones.
+ */
+import { swagger } from '@elysiajs/swagger'
+import { type AnyElysia, Elysia } from 'elysia'
+import { REQUIRED_SCOPE } from './access.ts'
+import { isApiPath } from './route-table.ts'
+
+export interface ApiInfo {
+  readonly title: string
+  readonly version: string
+  readonly description: string
+}
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+type JsonObject = { [name: string]: Json }
+
+const ERROR_SCHEMA: JsonObject = {
+  type: 'object',
+  description: 'The body of every error. What is in `error` stands at the top level too.',
+  required: ['error', 'code', 'message', 'type', 'request_id'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['code', 'message', 'type', 'docs_url'],
+      properties: {
+        code: { type: 'string' },
+        message: { type: 'string' },
+        type: { type: 'string' },
+        docs_url: { type: ['string', 'null'] },
+      },
+    },
+    code: { type: 'string', description: 'Stable name of the error.', examples: ['validation_failed'] },
+    message: { type: 'string', description: 'One sentence that says how to mend it.' },
+    type: {
+      type: 'string',
+      enum: [
+        'validation_error',
+        'authentication_error',
+        'permission_error',
+        'not_found',
+        'conflict',
+        'rate_limit_exceeded',
+        'invalid_request',
+        'timeout',
+        'server_error',
+      ],
+    },
+    request_id: { type: 'string', description: 'The same as in the header X-Request-Id.' },
+    details: {
+      type: 'array',
+      description: 'The fields at fault.',
+      items: {
+        type: 'object',
+        required: ['field', 'message'],
+        properties: {
+          field: { type: 'string', examples: ['attachments.0.filename'] },
+          message: { type: 'string' },
+        },
+      },
+    },
+    retry_after: { type: 'integer', description: 'Seconds to wait; the same as in the header Retry-After.' },
+  },
+}
+
+const errorResponseOf = (description: string): JsonObject => ({
+  description,
+  content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+})
+
+const COMPONENTS: JsonObject = {
+  schemas: { Error: ERROR_SCHEMA },
+  responses: {
+    Error: errorResponseOf('Any other error.'),
+    Unauthorized: errorResponseOf('The API key is missing or unknown.'),
+    Forbidden: errorResponseOf('The API key lacks the scope.'),
+    NotFound: errorResponseOf('There is nothing with this id in this account.'),
+    Invalid: errorResponseOf('A field is wrong; `details` names it.'),
+  },
+  securitySchemes: {
+    bearer: { type: 'http', scheme: 'bearer', description: 'The API key in `Authorization: Bearer`.' },
+    serviceApiKey: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'X-Service-Api-Key',
+      description: 'The API key, for clients that need Authorization for something else.',
+    },
+  },
+}
+
+const SPEC_PATH = '/openapi.json'
+
+/** The whole description of the routes under /v1, as JSON text. */
+export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): Promise<string> {
+  const collector = new Elysia().use(swagger({ path: '/unused', specPath: SPEC_PATH, excludeStaticFile: false }))
+  for (const plugin of routes) collector.use(plugin)
+  const response = await collector.handle(new Request(`http://localhost${SPEC_PATH}`))
+  const collected = (await response.json()) as { paths: Record<string, Record<string, JsonObject>> }
+  const paths: JsonObject = {}
+  const tags = new Set<string>()
+  for (const [path, methods] of Object.entries(collected.paths).sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (!isApiPath(path)) continue
+    const operations: JsonObject = {}
+    for (const [method, operation] of Object.entries(methods)) {
+      operations[method] = finished(path, operation)
+      for (const tag of asArray(operation['tags'])) if (typeof tag === 'string') tags.add(tag)
+    }
+    paths[path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path] = operations
+  }
+  return JSON.stringify({
+    openapi: '3.1.0',
+    info,
+    servers: [{ url: '/' }],
+    tags: [...tags].sort().map((name) => ({ name })),
+    paths,
+    components: COMPONENTS,
+  })
+}
+
+/** An operation with its scope in words, JSON as the only content type, and the errors that it can give. */
+function finished(path: string, operation: JsonObject): JsonObject {
+  const scope = operation[REQUIRED_SCOPE]
+  const parameters = asArray(operation['parameters']).map(finishedParameter)
+  const body = asObject(operation['requestBody'])
+  const responses = asObject(operation['responses'])
+  const isPublic = asArray(operation['security']).length === 0
+  const description = [
+    operation['description'],
+    typeof scope === 'string' && scope !== '' ? `Needs the scope \`${scope}\`.` : undefined,
+  ]
+  return {
+    ...operation,
+    description: description.filter((text) => typeof text === 'string').join('\n\n'),
+    parameters,
+    ...(body['content'] === undefined
+      ? {}
+      : { requestBody: { required: true, content: onlyJson(body['content']) } satisfies JsonObject }),
+    responses: {
+      ...Object.fromEntries(Object.entries(responses).map(([status, r]) => [status, finishedResponse(status, r)])),
+      ...(isPublic ? {} : { 401: ref('Unauthorized') }),
+      ...(typeof scope === 'string' && scope !== '' ? { 403: ref('Forbidden') } : {}),
+      ...(path.includes('{') ? { 404: ref('NotFound') } : {}),
+      ...(parameters.length > 0 || body['content'] !== undefined ? { 422: ref('Invalid') } : {}),
+      default: ref('Error'),
+    },
+  }
+}
+
+const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
+
+function finishedResponse(status: string, response: Json): JsonObject {
+  const { description, content } = asObject(response)
+  const words = status === '204' ? 'Done; no body.' : 'Done.'
+  return {
+    description: typeof description === 'string' ? description : words,
+    ...(content === undefined ? {} : { content: onlyJson(content) }),
+  }
+}
+
+/** The collector repeats every schema for content types that are not accepted. */
+function onlyJson(content: Json): JsonObject {
+  const { schema } = asObject(asObject(content)['application/json'])
+  return { 'application/json': schema === undefined ? {} : { schema: standardSchema(schema) } }
+}
+
+function finishedParameter(parameter: Json): JsonObject {
+  const { schema, ...rest } = asObject(parameter)
+  const { description, ...standard } = asObject(standardSchema(schema ?? {}))
+  return { ...rest, ...(description === undefined ? {} : { description }), schema: standard }
+}
+
+/** A schema with our own keywords replaced by those of JSON Schema, all the way down. */
+function standardSchema(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(standardSchema)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const { errorMessage: _, 'x-format': format, 'x-integer': integer, ...rest } = schema as JsonObject
+  if (integer !== undefined) return { type: 'integer', ...asObject(integer) }
+  const { anyOf, patternProperties, ...others } = rest
+  const result: JsonObject = {}
+  for (const [name, value] of Object.entries(others)) {
+    // Examples, defaults and constants are values, not schemas.
+    result[name] = VALUE_KEYWORDS.has(name) ? value : standardSchema(value)
+  }
+  if (format !== undefined) result['format'] = format
+  if (patternProperties !== undefined) {
+    result['additionalProperties'] = standardSchema(Object.values(asObject(patternProperties))[0] ?? true)
+  }
+  return anyOf === undefined ? result : { ...result, ...standardUnion(asArray(anyOf)) }
+}
+
+const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
+
+function standardUnion(variants: readonly Json[]): JsonObject {
+  // The empty array beside a map is for clients in PHP, and nothing to recommend.
+  const wanted = variants.filter((variant) => asObject(variant)['maxItems'] !== 0)
+  const constants = wanted.filter((variant) => typeof asObject(variant)['const'] === 'string')
+  if (constants.length > 1 && constants.length === wanted.length) {
+    return { type: 'string', enum: constants.map((variant) => asObject(variant)['const'] ?? null) }
+  }
+  const [only] = wanted
+  return wanted.length === 1 && only !== undefined
+    ? asObject(standardSchema(only))
+    : { anyOf: wanted.map(standardSchema) }
+}
+
+const asObject = (value: Json | undefined): JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
+
+const asArray = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])

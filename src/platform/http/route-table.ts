@@ -1,0 +1,129 @@
+/**
+ * @module What the server must know of the routes beside their handlers, read once from the composed app: who may call them, how their input
+ * is checked, what their responses may contain, which methods a path has.
+ */
+import { Kind, type TSchema } from '@sinclair/typebox'
+import { REQUIRED_SCOPE } from './access.ts'
+import { type Cut, cutterOf } from './response-shape.ts'
+import { type Check, checkOf } from './validation.ts'
+
+export interface RouteRules {
+  /** Undefined: public. Empty: any key. */
+  readonly requiredScope: string | undefined
+  readonly checkBody: Check | undefined
+  /** An absent body counts as `{}`, so that what is missing can be named. */
+  readonly isBodyObject: boolean
+  readonly checkQuery: Check | undefined
+  readonly checkParams: Check | undefined
+  /** By status. */
+  readonly cutters: ReadonlyMap<number, Cut>
+}
+
+export interface RouteTable {
+  /** The rules of the route with this pattern; HEAD has those of GET. */
+  rulesOf(method: string, pattern: string): RouteRules | undefined
+  /** Whether a request needs no key. True for everything outside of /v1. */
+  isPublic(method: string, path: string): boolean
+  /** The methods of the routes that `path` matches, in alphabetical order; HEAD wherever there is GET. */
+  methodsAt(path: string): readonly string[]
+}
+
+/** A route of a composed Elysia app, as far as it matters here. */
+export interface ComposedRoute {
+  readonly method: string
+  readonly path: string
+  readonly hooks: unknown
+}
+
+interface RouteHooks {
+  readonly body?: unknown
+  readonly query?: unknown
+  readonly params?: unknown
+  readonly response?: unknown
+  readonly detail?: { readonly security?: readonly unknown[]; readonly [REQUIRED_SCOPE]?: string }
+}
+
+export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
+
+/** Throws when a route under /v1 does not say who may call it. */
+export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
+  const rules = new Map<string, Map<string, RouteRules>>()
+  const publicApi = new Set<string>()
+  for (const { method, path, hooks } of routes) {
+    const route = (hooks ?? {}) as RouteHooks
+    const requiredScope = scopeOf(method, path, route)
+    if (requiredScope === undefined && isApiPath(path)) publicApi.add(`${method} ${withoutTrailingSlash(path)}`)
+    const methods = rules.get(path) ?? new Map<string, RouteRules>()
+    rules.set(path, methods)
+    methods.set(method, {
+      requiredScope,
+      checkBody: checkOfPart(route.body, 'body', method, path),
+      isBodyObject: isSchema(route.body) && route.body['type'] === 'object',
+      checkQuery: checkOfPart(route.query, 'query', method, path),
+      checkParams: checkOfPart(route.params, 'path', method, path),
+      cutters: cuttersOf(route.response),
+    })
+  }
+  const patterns = [...rules].map(([path, methods]) => ({ matches: matcherOf(path), methods: [...methods.keys()] }))
+
+  return {
+    rulesOf(method, pattern) {
+      const methods = rules.get(pattern)
+      return methods?.get(method) ?? (method === 'HEAD' ? methods?.get('GET') : undefined)
+    },
+    isPublic: (method, path) =>
+      !isApiPath(path) || publicApi.has(`${method === 'HEAD' ? 'GET' : method} ${withoutTrailingSlash(path)}`),
+    methodsAt(path) {
+      const methods = new Set(patterns.filter(({ matches }) => matches.test(path)).flatMap((p) => p.methods))
+      if (methods.has('GET')) methods.add('HEAD')
+      return [...methods].sort()
+    },
+  }
+}
+
+const withoutTrailingSlash = (path: string): string =>
+  path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
+
+function scopeOf(method: string, path: string, { detail }: RouteHooks): string | undefined {
+  const scope = detail?.[REQUIRED_SCOPE]
+  const isDeclaredPublic = detail?.security?.length === 0
+  const name = `${method} ${path}`
+  if (!isApiPath(path)) {
+    if (scope !== undefined) throw new TypeError(`route ${name} needs a key, so it must be under /v1`)
+    return undefined
+  }
+  if (scope !== undefined) return scope
+  if (!isDeclaredPublic) throw new TypeError(`route ${name} must have requires(...) or publicRoute in its detail`)
+  if (/[:*]/.test(path)) throw new TypeError(`route ${name} is public, so its path must have no parameters`)
+  return undefined
+}
+
+const isSchema = (value: unknown): value is TSchema => typeof value === 'object' && value !== null && Kind in value
+
+function checkOfPart(schema: unknown, rootName: string, method: string, path: string): Check | undefined {
+  if (schema === undefined || schema === null) return undefined
+  if (!isSchema(schema)) throw new TypeError(`route ${method} ${path}: the ${rootName} schema must be one of TypeBox`)
+  return checkOf(schema, rootName)
+}
+
+/** A single schema stands for status 200. */
+function cuttersOf(response: unknown): ReadonlyMap<number, Cut> {
+  if (isSchema(response)) return new Map([[200, cutterOf(response)]])
+  return new Map(
+    Object.entries(response ?? {}).flatMap(([status, schema]) =>
+      isSchema(schema) ? [[Number(status), cutterOf(schema)] as const] : [],
+    ),
+  )
+}
+
+/** `/v1/domains/:id` matches one segment for `:id`, `*` the rest, and a trailing slash may come or go, as in Elysia's router. */
+function matcherOf(pattern: string): RegExp {
+  const segments = withoutTrailingSlash(pattern)
+    .split('/')
+    .map((segment) => {
+      if (segment.startsWith(':')) return '[^/]+'
+      if (segment === '*') return '.*'
+      return segment.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+    })
+  return new RegExp(`^${segments.join('/')}/?$`)
+}

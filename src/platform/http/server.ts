@@ -1,0 +1,239 @@
+/**
+ * @module The HTTP server: everything a request passes before and after its handler. In this order: request id, API key, size of the body;
+ * then, the route being known, its scope, its body, its checks. A feature is an Elysia plugin and needs none of this. Knows no email.
+ */
+import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
+import type { Clock } from '../clock.ts'
+import { unauthorized } from '../errors.ts'
+import type { MemoryBudget } from '../memory-budget.ts'
+import { apiKeyOf } from './authenticate.ts'
+import { type BodyReader, createBodyReader } from './body.ts'
+import { clientIp, networkSet } from './client-ip.ts'
+import {
+  errorAnswer,
+  errorResponse,
+  insufficientScope,
+  internalError,
+  toAppError,
+  unknownRoute,
+  wrongMethod,
+} from './error-response.ts'
+import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
+import { requestIdFrom } from './request-id.ts'
+import { createRouteTable, isApiPath, type RouteTable } from './route-table.ts'
+import { invalidFields } from './validation.ts'
+
+export interface HttpLog {
+  info(context: object, message: string): void
+  warn(context: object, message: string): void
+  error(context: object, message: string): void
+}
+
+export interface HttpServerOptions<Actor> {
+  readonly config: {
+    readonly maxBodyBytes: number
+    /** Proxies whose X-Forwarded-For is believed: addresses or networks. */
+    readonly trustedProxies: readonly string[]
+    /** How long a body may take to arrive. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
+    readonly requestTimeoutSeconds: number
+  }
+  readonly log: HttpLog
+  readonly clock: Clock
+  readonly memory: MemoryBudget
+  readonly newRequestId: () => string
+  /** The actor behind an API key; undefined when the key is unknown. */
+  readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
+  readonly hasScope: (actor: Actor, scope: string) => boolean
+  /** The features' routes and pages, in any order. */
+  readonly routes: readonly AnyElysia[]
+}
+
+export interface HttpServer {
+  /** Answers a request without a socket. */
+  fetch(request: Request): Promise<Response>
+  /** Binds and answers; port 0 chooses one. */
+  listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
+  /** Accepts no more, lets running requests end for up to `graceMs`, then closes what is left. */
+  stop(graceMs?: number): Promise<void>
+}
+
+/** What Bun needs beyond the body's time so that our own answer comes first, and handlers have time after a slow body. */
+const HANDLER_GRACE_SECONDS = 15
+/** Bun counts `idleTimeout` in a byte. */
+const MAX_IDLE_SECONDS = 255
+const DEFAULT_STOP_GRACE_MS = 10_000
+
+export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): HttpServer {
+  const { config, clock, log, newRequestId } = options
+  const bodies = createBodyReader({
+    maxBodyBytes: config.maxBodyBytes,
+    timeoutMs: config.requestTimeoutSeconds * 1000,
+    memory: options.memory,
+    clock,
+  })
+  const isTrustedProxy = networkSet(config.trustedProxies)
+  const app = composeApp(options, bodies)
+  let server: Bun.Server<undefined> | undefined
+
+  const contextOf = (request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext => {
+    const { headers } = request
+    return {
+      requestId: requestIdFrom(headers.get('x-request-id'), newRequestId),
+      path: pathOf(url),
+      actor: undefined,
+      reservation: undefined,
+      clientIp: () =>
+        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),
+      setTimeout: (seconds) => listener?.timeout(request, seconds),
+    }
+  }
+
+  const answer = async (request: Request, listener?: Bun.Server<undefined>): Promise<Response> => {
+    const url = routableUrl(request.url)
+    const routed = url === request.url ? request : new Request(url, request)
+    const context = contextOf(request, url, listener)
+    setRequestContext(routed, context)
+    try {
+      return await app.fetch(routed)
+    } catch (thrown) {
+      // Elysia's own error handling fails on a thrown null or undefined.
+      context.reservation?.release()
+      log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
+      return errorResponse(internalError(thrown), context.requestId)
+    }
+  }
+
+  return {
+    fetch: (request) => answer(request),
+    listen(hostname, port) {
+      const listener = Bun.serve({
+        hostname,
+        port,
+        development: false,
+        reusePort: false,
+        // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
+        // seconds, whatever is set here (measured in Bun 1.4.5).
+        idleTimeout: Math.min(MAX_IDLE_SECONDS, config.requestTimeoutSeconds + HANDLER_GRACE_SECONDS),
+        // Bun's own 413 has no body. Ours counts.
+        maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+        fetch: (request, bunServer) => answer(request, bunServer),
+      })
+      server = listener
+      return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
+    },
+    async stop(graceMs = DEFAULT_STOP_GRACE_MS) {
+      if (!server) return
+      const stopping = server
+      server = undefined
+      const timer = clock.after(graceMs, () => void stopping.stop(true))
+      await stopping.stop()
+      timer.cancel()
+    },
+  }
+}
+
+/**
+ * The URL as Elysia can route it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a usable Host
+ * reaches us as a bare path.
+ */
+function routableUrl(url: string): string {
+  const absolute = url.startsWith('/') ? `http://localhost${url}` : url
+  const pathStart = absolute.indexOf('/', absolute.indexOf('://') + 3)
+  if (pathStart === -1 || absolute.charCodeAt(pathStart + 1) !== 47) return absolute
+  return absolute.slice(0, pathStart) + absolute.slice(pathStart).replace(/^\/+/, '/')
+}
+
+/** The path by which Elysia routes: what it is must be decided in one way only, or a request could be public here and not there. */
+function pathOf(url: string): string {
+  const start = url.indexOf('/', 7)
+  const query = url.indexOf('?', start + 1)
+  return query === -1 ? url.slice(start) : url.slice(start, query)
+}
+
+function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader): AnyElysia {
+  const { log, authenticate, hasScope } = options
+  // Filled when all routes are there; no request can come before.
+  let table: RouteTable = createRouteTable([])
+
+  const app = new Elysia({
+    // Unknown fields of a request are refused, not dropped; responses are cut below.
+    normalize: false,
+    systemRouter: false,
+    handler: { standardHostname: false },
+    allowUnsafeValidationDetails: true,
+  })
+    // Elysia must not touch bodies: `transform` reads them, within its bounds. The type of `on` lacks this documented value.
+    .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
+    .onRequest(async ({ request, set }) => {
+      const context = requestContext(request)
+      if (!context) throw new Error('request without context: it did not come through the server')
+      const { path } = context
+      set.headers['x-request-id'] = context.requestId
+      set.headers['x-content-type-options'] = 'nosniff'
+      if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
+      if (!table.isPublic(request.method, path)) {
+        const found = authenticate(apiKeyOf(request.headers), context.clientIp)
+        context.actor = found instanceof Promise ? await found : found
+        if (context.actor === undefined) throw unauthorized()
+      }
+      bodies.refuseTooLarge(request)
+    })
+    .onTransform({ as: 'global' }, async (elysia) => {
+      // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
+      const { request, route } = elysia
+      const context = requestContext(request)
+      const rules = table.rulesOf(request.method, route)
+      if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
+      const { requiredScope } = rules
+      if (requiredScope !== undefined) {
+        if (context.actor === undefined) throw unauthorized()
+        if (requiredScope !== '' && !hasScope(context.actor as Actor, requiredScope)) {
+          throw insufficientScope(requiredScope)
+        }
+      }
+      throwIfInvalid(rules.checkParams?.(elysia.params))
+      throwIfInvalid(rules.checkQuery?.(elysia.query))
+      if (request.method === 'GET' || request.method === 'HEAD') return
+      const { value, reservation } = await bodies.read(request, isApiPath(route) ? 'json' : 'json-or-form')
+      context.reservation = reservation
+      const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
+      throwIfInvalid(rules.checkBody?.(body))
+      elysia.body = body
+    })
+    .onAfterHandle({ as: 'global' }, ({ request, route, responseValue, set }) => {
+      requestContext(request)?.reservation?.release()
+      const cutters = table.rulesOf(request.method, route)?.cutters
+      if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
+      if (responseValue instanceof ElysiaCustomStatusResponse) {
+        const cut = cutters.get(responseValue.code as number)
+        if (cut) responseValue.response = cut(responseValue.response) as typeof responseValue.response
+        return undefined
+      }
+      return cutters.get(typeof set.status === 'number' ? set.status : 200)?.(responseValue)
+    })
+    .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {
+      const context = requestContext(request)
+      context?.reservation?.release()
+      const requestId = context?.requestId ?? ''
+      const { error, isLogged } = toAppError(thrown, () => {
+        const allowed = table.methodsAt(path)
+        return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute()
+      })
+      if (isLogged) log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
+      const { status, headers, body } = errorAnswer(error, requestId)
+      set.status = status
+      Object.assign(set.headers, headers)
+      return body
+    })
+  for (const plugin of options.routes) app.use(plugin)
+  table = createRouteTable(app.routes)
+  return app
+}
+
+function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined): void {
+  if (details && details.length > 0) throw invalidFields(details)
+}
+
+/** What clients send where there is nothing to say: no body, `null`, and from PHP `[]`. */
+const isEmptyBody = (value: unknown): boolean =>
+  value === undefined || value === null || (Array.isArray(value) && value.length === 0)

@@ -1,0 +1,192 @@
+/** @module A server with one small feature, as features are written, for the tests of the HTTP machinery. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { type Clock, systemClock } from '#platform/clock.ts'
+import { publicRoute, requires } from '#platform/http/access.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { html, htmlResponse } from '#platform/http/html.ts'
+import { authenticatedAs, clientIpOf } from '#platform/http/request-context.ts'
+import {
+  Closed,
+  FreeMap,
+  ListOf,
+  mapFromPhp,
+  Nullable,
+  noSuch,
+  One,
+  OneOf,
+  PAGE_FIELDS,
+  pageOf,
+  uuidParam,
+} from '#platform/http/schemas.ts'
+import { createHttpServer, type HttpServer, type HttpServerOptions } from '#platform/http/server.ts'
+import { MemoryBudget } from '#platform/memory-budget.ts'
+import { KiB, MiB } from '#platform/units.ts'
+
+export interface TestActor {
+  readonly name: string
+  readonly scopes: readonly string[]
+}
+
+export const ACTORS: Readonly<Record<string, TestActor>> = {
+  tassis_live_reader: { name: 'reader', scopes: ['boxes:read'] },
+  tassis_live_writer: { name: 'writer', scopes: ['boxes:read', 'boxes:write'] },
+}
+
+const authenticated = authenticatedAs<TestActor>()
+
+const Box = Type.Object({ id: Type.String(), label: Type.String(), note: Type.Optional(Nullable(Type.String())) })
+const NewBox = Closed({
+  label: Type.String({ minLength: 1, maxLength: 40 }),
+  kind: Type.Optional(OneOf(['paper', 'wood'])),
+  count: Type.Optional(Type.Integer({ minimum: 1, maximum: 9 })),
+  note: Type.Optional(Nullable(Type.String())),
+  to: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
+  items: Type.Optional(Type.Array(Closed({ name: Type.String() }))),
+  metadata: Type.Optional(Nullable(FreeMap())),
+  content: Type.Optional(Type.String()),
+})
+const BoxQuery = Type.Object({ ...PAGE_FIELDS, kind: Type.Optional(OneOf(['paper', 'wood'])) })
+
+export const BOX_ID = '01234567-89ab-7def-8123-456789abcdef'
+const secretBox = { id: BOX_ID, label: 'first', note: null, secret: 'never shown' }
+
+const createBox = (actor: TestActor, box: Static<typeof NewBox>) => ({
+  id: BOX_ID,
+  label: `${box.label} of ${actor.name}`,
+  ...(box.metadata === undefined ? {} : { note: JSON.stringify(mapFromPhp(box.metadata)) }),
+  secret: 'never shown',
+})
+
+export const boxRoutes = () =>
+  new Elysia({ prefix: '/v1/boxes' })
+    .use(authenticated)
+    .get('/', ({ query }) => list([secretBox], { ...pageOf(query), total: 1 }), {
+      query: BoxQuery,
+      response: ListOf(Box),
+      detail: { summary: 'List boxes', tags: ['Boxes'], ...requires('boxes:read') },
+    })
+    .post('/', ({ actor, body, status }) => status(201, one(createBox(actor, body))), {
+      body: NewBox,
+      response: { 201: One(Box) },
+      detail: { summary: 'Make a box', tags: ['Boxes'], ...requires('boxes:write') },
+    })
+    .get(
+      '/:id',
+      ({ params }) => {
+        uuidParam(params.id, 'box_not_found', 'box')
+        if (params.id !== BOX_ID) throw noSuch('box_not_found', 'box')
+        return one(secretBox)
+      },
+      { response: One(Box), detail: { summary: 'Read a box', tags: ['Boxes'], ...requires('boxes:read') } },
+    )
+    .delete(
+      '/:id',
+      ({ set }) => {
+        set.status = 204
+      },
+      {
+        detail: { summary: 'Remove a box', tags: ['Boxes'], ...requires('boxes:write') },
+      },
+    )
+    .post('/:id/open', ({ actor }) => ({ message: `opened by ${actor.name}` }), {
+      response: Type.Object({ message: Type.String() }),
+      detail: { summary: 'Open a box', tags: ['Boxes'], ...requires('boxes:read') },
+    })
+
+export const planRoutes = () =>
+  new Elysia({ prefix: '/v1/plans' }).get('/', () => one([{ plan: 'free' }]), {
+    response: One(Type.Array(Type.Object({ plan: Type.String() }))),
+    detail: { summary: 'List plans', tags: ['Plans'], ...publicRoute },
+  })
+
+const pages = () =>
+  new Elysia()
+    .get('/healthz', () => ({ status: 'ok' }))
+    .get('/address', ({ request }) => clientIpOf(request))
+    .get('/page', ({ query }) => htmlResponse(html`<p>${query['name'] ?? ''}</p>`))
+    .post('/page', ({ body }) => htmlResponse(html`<p>${body.email}</p>`), {
+      body: Type.Object({ email: Type.String() }),
+    })
+
+const faults = () =>
+  new Elysia({ prefix: '/v1/faults' })
+    .use(authenticated)
+    .get(
+      '/thrown',
+      () => {
+        throw new Error('SELECT secret FROM /var/lib/secret')
+      },
+      { detail: requires('boxes:read') },
+    )
+    .get('/rejected', async () => Promise.reject(new Error('SELECT secret')), { detail: requires('boxes:read') })
+    .get(
+      '/null',
+      () => {
+        throw null
+      },
+      { detail: requires('boxes:read') },
+    )
+    .get('/shape', () => ({ count: 'secret' }) as unknown as { count: number }, {
+      response: Type.Object({ count: Type.Integer() }),
+      detail: requires('boxes:read'),
+    })
+
+export interface LogLine {
+  readonly level: 'info' | 'warn' | 'error'
+  readonly context: object
+  readonly message: string
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly http: HttpServer
+  readonly port: number
+  readonly log: readonly LogLine[]
+  readonly memory: MemoryBudget
+  /** With the writer's key unless `headers` says otherwise. */
+  request(path: string, init?: RequestInit): Promise<Response>
+}
+
+export interface TestServerOptions extends Partial<HttpServerOptions<TestActor>['config']> {
+  readonly memoryBudgetBytes?: number
+  readonly clock?: Clock
+  readonly routes?: HttpServerOptions<TestActor>['routes']
+}
+
+export function startTestServer(options: TestServerOptions = {}): TestServer {
+  const log: LogLine[] = []
+  const logAt = (level: LogLine['level']) => (context: object, message: string) =>
+    void log.push({ level, context, message })
+  const memory = new MemoryBudget(options.memoryBudgetBytes ?? 64 * MiB)
+  let requests = 0
+  const http = createHttpServer<TestActor>({
+    config: {
+      maxBodyBytes: options.maxBodyBytes ?? 256 * KiB,
+      trustedProxies: options.trustedProxies ?? [],
+      requestTimeoutSeconds: options.requestTimeoutSeconds ?? 30,
+    },
+    log: { info: logAt('info'), warn: logAt('warn'), error: logAt('error') },
+    clock: options.clock ?? systemClock,
+    memory,
+    newRequestId: () => `request-${++requests}`,
+    authenticate: (key) => ACTORS[key],
+    hasScope: (actor, scope) => actor.scopes.includes(scope),
+    routes: options.routes ?? [boxRoutes(), planRoutes(), pages(), faults()],
+  })
+  const { port } = http.listen('127.0.0.1', 0)
+  return {
+    http,
+    port,
+    log,
+    memory,
+    request: (path, init = {}) =>
+      fetch(`http://127.0.0.1:${port}${path}`, {
+        ...init,
+        headers: init.headers ?? {
+          authorization: 'Bearer tassis_live_writer',
+          ...(init.body === undefined || init.body === null ? {} : { 'content-type': 'application/json' }),
+        },
+      }),
+    [Symbol.asyncDispose]: () => http.stop(0),
+  }
+}
