@@ -47,7 +47,15 @@ export function errorAnswer(error: AppError, requestId: string): ErrorAnswer {
 /** The same as a Response, for answers given outside of a route. */
 export function errorResponse(error: AppError, requestId: string): Response {
   const { status, headers, body } = errorAnswer(error, requestId)
-  return Response.json(body, { status, headers: { ...headers, 'x-request-id': requestId } })
+  return Response.json(body, {
+    status,
+    headers: {
+      ...headers,
+      'x-request-id': requestId,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    },
+  })
 }
 
 /** What a client is told of a bug of ours. The cause is for the log only. */

@@ -10,7 +10,10 @@ export type Cut = (value: unknown) => unknown
 
 const asIs: Cut = (value) => value
 
-/** The cutter of a schema; `undefined` properties are dropped too. A value of the wrong type is passed on, for the check to refuse. */
+/**
+ * The cutter of a schema; `undefined` properties are dropped too. A value of the wrong type is passed on, for the check to refuse. What is to
+ * keep names of any kind is a Record or Unknown: `additionalProperties` counts for nothing here, because Elysia writes it into schemas.
+ */
 export function cutterOf(schema: TSchema): Cut {
   if (Array.isArray(schema['anyOf'])) return cutUnion(schema['anyOf'])
   if (Array.isArray(schema['allOf'])) {
@@ -25,10 +28,9 @@ export function cutterOf(schema: TSchema): Cut {
 function cutObject(schema: TSchema): Cut {
   const properties: Record<string, TSchema> = schema['properties'] ?? {}
   const fields = Object.entries(properties).map(([name, property]) => [name, cutterOf(property)] as const)
-  const keepsOthers = schema['additionalProperties'] === true
   return (value) => {
     if (!isObject(value)) return value
-    const result: Record<string, unknown> = keepsOthers ? { ...value } : {}
+    const result: Record<string, unknown> = {}
     for (const [name, cut] of fields) {
       const field = value[name]
       if (field !== undefined) result[name] = cut === asIs ? field : cut(field)

@@ -59,7 +59,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       requiredScope,
       checkBody: checkOfPart(route.body, 'body', method, path),
       isBodyObject: isSchema(route.body) && route.body['type'] === 'object',
-      checkQuery: checkOfPart(route.query, 'query', method, path),
+      checkQuery: checkOfPart(opened(route.query), 'query', method, path),
       checkParams: checkOfPart(route.params, 'path', method, path),
       cutters: cuttersOf(route.response),
     })
@@ -104,6 +104,12 @@ function checkOfPart(schema: unknown, rootName: string, method: string, path: st
   if (schema === undefined || schema === null) return undefined
   if (!isSchema(schema)) throw new TypeError(`route ${method} ${path}: the ${rootName} schema must be one of TypeBox`)
   return checkOf(schema, rootName)
+}
+
+/** Unknown query parameters are ignored. Elysia would close the schema at its first use, in place, unless it says something itself. */
+function opened(schema: unknown): unknown {
+  if (isSchema(schema)) schema['additionalProperties'] ??= true
+  return schema
 }
 
 /** A single schema stands for status 200. */

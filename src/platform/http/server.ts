@@ -34,7 +34,7 @@ export interface HttpServerOptions<Actor> {
     readonly maxBodyBytes: number
     /** Proxies whose X-Forwarded-For is believed: addresses or networks. */
     readonly trustedProxies: readonly string[]
-    /** How long a body may take to arrive. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
+    /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
     readonly requestTimeoutSeconds: number
   }
   readonly log: HttpLog
@@ -67,7 +67,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
   const { config, clock, log, newRequestId } = options
   const bodies = createBodyReader({
     maxBodyBytes: config.maxBodyBytes,
-    timeoutMs: config.requestTimeoutSeconds * 1000,
+    timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
     memory: options.memory,
     clock,
   })

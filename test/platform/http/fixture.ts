@@ -28,10 +28,10 @@ export interface TestActor {
   readonly scopes: readonly string[]
 }
 
-export const ACTORS: Readonly<Record<string, TestActor>> = {
-  tassis_live_reader: { name: 'reader', scopes: ['boxes:read'] },
-  tassis_live_writer: { name: 'writer', scopes: ['boxes:read', 'boxes:write'] },
-}
+const ACTORS: ReadonlyMap<string, TestActor> = new Map([
+  ['tassis_live_reader', { name: 'reader', scopes: ['boxes:read'] }],
+  ['tassis_live_writer', { name: 'writer', scopes: ['boxes:read', 'boxes:write'] }],
+])
 
 const authenticated = authenticatedAs<TestActor>()
 
@@ -169,7 +169,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
     clock: options.clock ?? systemClock,
     memory,
     newRequestId: () => `request-${++requests}`,
-    authenticate: (key) => ACTORS[key],
+    authenticate: (key) => ACTORS.get(key),
     hasScope: (actor, scope) => actor.scopes.includes(scope),
     routes: options.routes ?? [boxRoutes(), planRoutes(), pages(), faults()],
   })

@@ -1,0 +1,300 @@
+import { describe, expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { KiB, MiB, seconds } from '#platform/units.ts'
+import { startTestServer, type TestServer } from './fixture.ts'
+import { openRaw, statusesIn, until } from './raw-client.ts'
+
+const KEY = 'Authorization: Bearer tassis_live_writer'
+const JSON_TYPE = 'Content-Type: application/json'
+
+const post = (server: TestServer, body: RequestInit['body'], headers: Record<string, string> = {}) =>
+  server.request('/v1/boxes', {
+    method: 'POST',
+    body: body ?? null,
+    headers: { authorization: 'Bearer tassis_live_writer', 'content-type': 'application/json', ...headers },
+  })
+
+const statusAndCode = async (response: Response) => {
+  const body = (await response.json()) as { code?: string }
+  return [response.status, body.code]
+}
+
+const chunked = (text: string, chunkBytes = 1000): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    start(controller) {
+      const bytes = new TextEncoder().encode(text)
+      for (let i = 0; i < bytes.length; i += chunkBytes) controller.enqueue(bytes.slice(i, i + chunkBytes))
+      controller.close()
+    },
+  })
+
+describe('content type', () => {
+  test.each([
+    'application/json',
+    'Application/JSON; charset=UTF-8',
+    'application/json;charset="utf-8"',
+    'application/vnd.api+json',
+    'application/json; profile=x',
+  ])('%s is JSON', async (contentType) => {
+    await using server = startTestServer()
+    expect((await post(server, '{"label":"x"}', { 'content-type': contentType })).status).toBe(201)
+  })
+
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonx',
+    'text/json',
+    'application/json; charset=iso-8859-1',
+    'multipart/form-data; boundary=x',
+  ])('%s is a 415 that says which header to set', async (contentType) => {
+    await using server = startTestServer()
+    const response = await post(server, '{"label":"x"}', { 'content-type': contentType })
+    expect(response.status).toBe(415)
+    expect(await response.json()).toMatchObject({
+      code: 'unsupported_media_type',
+      type: 'invalid_request',
+      message: expect.stringContaining('Content-Type: application/json'),
+    })
+  })
+
+  test('a body without a content type is a 415, a compressed one too', async () => {
+    await using server = startTestServer()
+    using raw = await openRaw(server.port)
+    raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`)
+    expect(statusesIn(await raw.until((text) => text.includes('unsupported_media_type')))).toEqual([415])
+    const gzipped = await post(server, Bun.gzipSync('{"label":"x"}'), { 'content-encoding': 'gzip' })
+    expect(await statusAndCode(gzipped)).toEqual([415, 'unsupported_media_type'])
+  })
+})
+
+describe('bodies that say nothing', () => {
+  test.each([null, '', 'null', '{}', '[]'])('%s is fine where no body is wanted', async (body) => {
+    await using server = startTestServer()
+    const response = await server.request('/v1/boxes/1/open', { method: 'POST', body })
+    expect([response.status, await response.json()]).toEqual([200, { message: 'opened by writer' }])
+  })
+
+  test('an empty form, as some clients declare it, is fine too', async () => {
+    await using server = startTestServer()
+    using raw = await openRaw(server.port)
+    const type = 'Content-Type: application/x-www-form-urlencoded'
+    raw.send(`POST /v1/boxes/1/open HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${type}\r\nContent-Length: 0\r\n\r\n`)
+    raw.send(
+      `POST /v1/boxes/1/open HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${type}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    )
+    expect(statusesIn(await raw.until((text) => text.split('opened by').length === 3))).toEqual([200, 200])
+  })
+
+  test.each([null, '', 'null', '{}', '[]'])('%s where fields are wanted names what is missing', async (body) => {
+    await using server = startTestServer()
+    const response = await post(server, body)
+    expect(response.status).toBe(422)
+    expect(await response.json()).toMatchObject({ details: [{ field: 'label', message: 'is required' }] })
+  })
+
+  test('a map may come as an empty array, and as nothing else that is no object', async () => {
+    await using server = startTestServer()
+    const noteOf = async (metadata: string) => {
+      const response = await post(server, `{"label":"x","metadata":${metadata}}`)
+      return response.status === 201
+        ? ((await response.json()) as { data: { note?: string } }).data.note
+        : ((await response.json()) as { details: object[] }).details
+    }
+    expect(await noteOf('[]')).toBe('{}')
+    expect(await noteOf('{"a":{"b":[1]}}')).toBe('{"a":{"b":[1]}}')
+    expect(await noteOf('null')).toBe('null')
+    const refused = [{ field: 'metadata', message: 'must be an object or null' }]
+    expect(await noteOf('"x"')).toEqual(refused)
+    expect(await noteOf('5')).toEqual(refused)
+  })
+})
+
+describe('JSON', () => {
+  test.each([
+    '{',
+    '{"label":topsecret}',
+    "{'label':'topsecret'}",
+    '{"label":"topsecret"}}',
+    'topsecret',
+    '{"label":"topsecret',
+  ])('%s is a 400 that does not repeat it', async (text) => {
+    await using server = startTestServer()
+    const response = await post(server, text)
+    const body = await response.text()
+    expect([response.status, JSON.parse(body).code, JSON.parse(body).type]).toEqual([
+      400,
+      'invalid_json',
+      'validation_error',
+    ])
+    expect(body).not.toContain('topsecret')
+  })
+
+  test('bytes that are not UTF-8 are a 400 and are not replaced', async () => {
+    await using server = startTestServer()
+    const latin1 = Buffer.from('{"label":"caf\xe9"}', 'latin1')
+    expect(await statusAndCode(await post(server, latin1))).toEqual([400, 'invalid_json'])
+    expect(((await (await post(server, '\ufeff{"label":"café"}')).json()) as { data: object }).data).toMatchObject({
+      label: 'café of writer',
+    })
+  })
+
+  test('a bomb of brackets is a 400, and the server lives on', async () => {
+    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
+    const depth = 100_000
+    const bombs = [
+      '['.repeat(depth) + ']'.repeat(depth),
+      '['.repeat(depth),
+      `{"label":"x","metadata":${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}}`,
+    ]
+    for (const bomb of bombs) expect(await statusAndCode(await post(server, bomb))).toEqual([400, 'invalid_json'])
+    expect((await post(server, '{"label":"x"}')).status).toBe(201)
+  })
+
+  test('brackets inside of strings are text', async () => {
+    await using server = startTestServer()
+    const content = `\\"[{`.repeat(500) + '\\\\'
+    expect((await post(server, JSON.stringify({ label: 'x', content }))).status).toBe(201)
+  })
+
+  test('more than half a million values are a 413', async () => {
+    await using server = startTestServer({ maxBodyBytes: 4 * MiB, memoryBudgetBytes: 256 * MiB })
+    const many = `{"label":"x","metadata":{"a":[${'1,'.repeat(500_001)}1]}}`
+    expect(await statusAndCode(await post(server, many))).toEqual([413, 'payload_too_large'])
+    expect(server.memory.inUseBytes).toBe(0)
+  })
+
+  test('a hundred thousand unknown fields give twenty details', async () => {
+    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
+    const fields = Array.from({ length: 100_000 }, (_, i) => `"unknown${i}":1`).join(',')
+    const response = await post(server, `{"label":"x",${fields}}`)
+    expect(response.status).toBe(422)
+    expect(((await response.json()) as { details: object[] }).details).toHaveLength(20)
+  })
+
+  test('__proto__ is an unknown field like any other and changes no object', async () => {
+    await using server = startTestServer()
+    const response = await post(server, '{"label":"x","__proto__":{"polluted":1},"constructor":1}')
+    expect(response.status).toBe(422)
+    expect(await response.json()).toMatchObject({ details: [{ field: '__proto__' }, { field: 'constructor' }] })
+    const free = await post(server, '{"label":"x","metadata":{"__proto__":{"polluted":1}}}')
+    expect(await free.json()).toMatchObject({ data: { note: '{"__proto__":{"polluted":1}}' } })
+    expect(({} as { polluted?: number }).polluted).toBeUndefined()
+  })
+})
+
+describe('size', () => {
+  test('a Content-Length over the limit is refused before any of the body arrives', async () => {
+    await using server = startTestServer({ maxBodyBytes: 100 * KiB })
+    for (const length of ['102401', '99999999999999999999']) {
+      using raw = await openRaw(server.port)
+      raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`)
+      const received = await raw.closed
+      // What Bun cannot read as a number it refuses itself.
+      if (length.length < 16) {
+        expect(statusesIn(received)).toEqual([413])
+        expect(received).toContain('"code":"payload_too_large"')
+        expect(received).toContain('"type":"invalid_request"')
+      } else expect(statusesIn(received)[0]).toBeOneOf([400, 413])
+    }
+  })
+
+  test('a body of exactly the limit is read, one byte more is not, declared or chunked', async () => {
+    await using server = startTestServer({ maxBodyBytes: 100 * KiB })
+    const frame = '{"label":"x","content":""}'
+    const ofSize = (size: number) => frame.replace('""', `"${'a'.repeat(size - frame.length)}"`)
+    for (const [size, status] of [
+      [100 * KiB, 201],
+      [100 * KiB + 1, 413],
+    ] as const) {
+      expect(Buffer.byteLength(ofSize(size))).toBe(size)
+      expect((await post(server, ofSize(size))).status).toBe(status)
+      expect((await post(server, chunked(ofSize(size)))).status).toBe(status)
+    }
+    expect(server.memory.inUseBytes).toBe(0)
+  })
+
+  test('an endless chunked body ends at the limit', async () => {
+    await using server = startTestServer({ maxBodyBytes: 100 * KiB })
+    using raw = await openRaw(server.port)
+    raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`)
+    const piece = `${(16 * KiB).toString(16)}\r\n${'a'.repeat(16 * KiB)}\r\n`
+    for (let i = 0; i < 8; i++) raw.send(piece)
+    expect(await raw.until((text) => text.includes('payload_too_large'))).toContain(' 413 ')
+  })
+})
+
+describe('memory', () => {
+  test('over the budget is a 503 with Retry-After, and what is held comes back', async () => {
+    await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 2 * MiB })
+    using raw = await openRaw(server.port)
+    const head = (length: number) =>
+      `POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`
+    const body = JSON.stringify({ label: 'x', content: 'a'.repeat(400 * KiB) })
+    raw.send(head(body.length) + body.slice(0, 100))
+    await until(() => server.memory.inUseBytes > 0)
+
+    const refused = await post(server, body)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2'])
+    expect(await refused.json()).toMatchObject({ code: 'server_busy', type: 'server_error', retry_after: 2 })
+    expect((await post(server, '{"label":"small"}')).status).toBe(201)
+
+    raw.send(body.slice(100))
+    expect(statusesIn(await raw.until((text) => text.includes('"data"')))).toEqual([201])
+    expect(server.memory.inUseBytes).toBe(0)
+    expect((await post(server, body)).status).toBe(201)
+  })
+
+  test('a body that no budget could ever hold is a 413', async () => {
+    await using server = startTestServer({ maxBodyBytes: 10 * MiB, memoryBudgetBytes: 1 * MiB })
+    expect((await post(server, JSON.stringify({ label: 'x', content: 'a'.repeat(300 * KiB) }))).status).toBe(413)
+  })
+
+  test('values count beside bytes', async () => {
+    await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 4 * MiB })
+    const array = `{"label":"x","metadata":{"a":[${'{},'.repeat(60_000)}1]}}`
+    expect(await statusAndCode(await post(server, array))).toEqual([503, 'server_busy'])
+    expect(server.memory.inUseBytes).toBe(0)
+  })
+
+  test.each([
+    ['an invalid body', '{"label":1}'],
+    ['malformed JSON', '{'],
+    ['a good body', '{"label":"x"}'],
+  ])('nothing stays reserved after %s', async (_, body) => {
+    await using server = startTestServer()
+    await post(server, body)
+    expect(server.memory.inUseBytes).toBe(0)
+  })
+
+  test('nothing stays reserved for a client that went away', async () => {
+    await using server = startTestServer()
+    const raw = await openRaw(server.port)
+    raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 1000\r\n\r\n{`)
+    await until(() => server.memory.inUseBytes > 0)
+    raw.socket.destroy()
+    await until(() => server.memory.inUseBytes === 0)
+    expect(server.log).toEqual([])
+  })
+})
+
+describe('slow bodies', () => {
+  test.each([
+    ['declared', 'Content-Length: 1000\r\n\r\n{'],
+    ['chunked', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n'],
+  ])('a %s body that trickles is a 408 when its time is over', async (_, rest) => {
+    const clock = new ManualClock()
+    await using server = startTestServer({ clock, requestTimeoutSeconds: 30 })
+    using raw = await openRaw(server.port)
+    raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\n${rest}`)
+    await until(() => server.memory.inUseBytes > 0)
+    clock.advance(seconds(29))
+    expect((await post(server, '{"label":"x"}')).status).toBe(201)
+    expect(raw.received()).toBe('')
+    clock.advance(seconds(2))
+    const received = await raw.until((text) => text.includes('request_timeout'))
+    expect(statusesIn(received)).toEqual([408])
+    expect(received).toContain('"type":"timeout"')
+    expect(server.memory.inUseBytes).toBe(0)
+  })
+})

@@ -1,0 +1,333 @@
+import { describe, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import { requires } from '#platform/http/access.ts'
+import { authenticatedAs } from '#platform/http/request-context.ts'
+import { BOX_ID, startTestServer, type TestActor, type TestServer } from './fixture.ts'
+
+const WRITER = 'tassis_live_writer'
+const READER = 'tassis_live_reader'
+
+const statusAndCode = async (response: Response) => {
+  const body = (await response.json()) as { code: string }
+  return [response.status, body.code]
+}
+
+describe('authentication', () => {
+  const unauthorized = {
+    error: {
+      code: 'invalid_api_key',
+      message: 'Invalid API key',
+      type: 'authentication_error',
+      docs_url: null,
+    },
+    code: 'invalid_api_key',
+    message: 'Invalid API key',
+    type: 'authentication_error',
+    request_id: 'request-1',
+  }
+
+  test('a request without a key is a 401 in the error shape', async () => {
+    await using server = startTestServer()
+    const response = await server.request('/v1/boxes', { headers: {} })
+    expect(response.status).toBe(401)
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
+    expect(await response.json()).toEqual(unauthorized)
+  })
+
+  test.each<[string, Record<string, string>, number]>([
+    ['Authorization: Bearer', { authorization: `Bearer ${WRITER}` }, 200],
+    ['the scheme in any case', { authorization: `bEARER ${WRITER}` }, 200],
+    ['X-Service-Api-Key', { 'x-service-api-key': WRITER }, 200],
+    ['both headers with the same key', { authorization: `Bearer ${WRITER}`, 'x-service-api-key': WRITER }, 200],
+    ['Basic beside X-Service-Api-Key', { authorization: 'Basic YTpi', 'x-service-api-key': WRITER }, 200],
+    ['both headers with different keys', { authorization: `Bearer ${WRITER}`, 'x-service-api-key': READER }, 401],
+    ['a Bearer without key beside a good key', { authorization: 'Bearer', 'x-service-api-key': WRITER }, 401],
+    ['an unknown key', { authorization: 'Bearer tassis_live_nobody' }, 401],
+    ['a name that every object has', { authorization: 'Bearer constructor' }, 401],
+    ['another scheme', { authorization: `Basic ${WRITER}` }, 401],
+    ['the key without a scheme', { authorization: WRITER }, 401],
+    ['a key with a space', { 'x-service-api-key': `${WRITER} x` }, 401],
+    ['an overlong key', { 'x-service-api-key': 'k'.repeat(600) }, 401],
+  ])('%s', async (_, headers, status) => {
+    await using server = startTestServer()
+    expect((await server.request('/v1/boxes', { headers })).status).toBe(status)
+  })
+
+  test('comes before everything else that can be wrong with a request', async () => {
+    await using server = startTestServer({ maxBodyBytes: 100 })
+    const wrong: [string, RequestInit][] = [
+      ['/v1/boxes', { method: 'POST', body: '{', headers: {} }],
+      ['/v1/boxes', { method: 'POST', body: 'x'.repeat(1000), headers: {} }],
+      ['/v1/boxes', { method: 'PUT', headers: {} }],
+      ['/v1/boxes?page=0', { headers: {} }],
+      ['/v1/nothing', { headers: {} }],
+      ['/v1', { headers: {} }],
+      ['//v1/boxes', { headers: {} }],
+      [`/v1/boxes/${BOX_ID}`, { method: 'OPTIONS', headers: {} }],
+    ]
+    for (const [path, init] of wrong) expect((await server.request(path, init)).status).toBe(401)
+  })
+
+  test('a public route ignores any key, its neighbours and other methods do not', async () => {
+    await using server = startTestServer()
+    const nonsense = { authorization: 'Bearer nonsense' }
+    expect((await server.request('/v1/plans', { headers: {} })).status).toBe(200)
+    expect((await server.request('/v1/plans/', { headers: nonsense })).status).toBe(200)
+    expect((await server.request('/v1/plans', { method: 'HEAD', headers: nonsense })).status).toBe(200)
+    expect((await server.request('/v1/plans', { method: 'POST', headers: nonsense })).status).toBe(401)
+    expect((await server.request('/v1/plans/x', { headers: {} })).status).toBe(401)
+    expect((await server.request('/v1/%70lans', { headers: {} })).status).toBe(401)
+  })
+
+  test('a missing scope is a 403 that names it, before the body is looked at', async () => {
+    await using server = startTestServer()
+    const response = await server.request('/v1/boxes', {
+      method: 'POST',
+      body: '{',
+      headers: { 'x-service-api-key': READER },
+    })
+    expect(response.status).toBe(403)
+    expect(await response.json()).toMatchObject({
+      code: 'insufficient_scope',
+      type: 'permission_error',
+      message: 'This API key lacks the scope boxes:write.',
+    })
+  })
+
+  test('a route under /v1 that does not say who may call it stops the start', () => {
+    const forgotten = new Elysia().get('/v1/forgotten', () => 'secret')
+    expect(() => startTestServer({ routes: [forgotten] })).toThrow('GET /v1/forgotten')
+  })
+
+  test('a handler that wants an actor on a public page fails closed', async () => {
+    const page = new Elysia().use(authenticatedAs<TestActor>()).get('/who', ({ actor }) => actor.name)
+    await using server = startTestServer({ routes: [page] })
+    expect((await server.request('/who')).status).toBe(401)
+  })
+
+  test('a page must not ask for a scope that nobody would check', () => {
+    const page = new Elysia().get('/page', () => 'secret', { detail: requires('boxes:read') })
+    expect(() => startTestServer({ routes: [page] })).toThrow('under /v1')
+  })
+})
+
+describe('routing', () => {
+  test('//v1/... is /v1/..., and a trailing slash may stay', async () => {
+    await using server = startTestServer()
+    for (const path of ['/v1/boxes', '//v1/boxes', '///v1/boxes', '/v1/boxes/', '//v1/boxes?page=2']) {
+      expect((await server.request(path)).status).toBe(200)
+    }
+    const made = await server.request('//v1/boxes', { method: 'POST', body: '{"label":"x"}' })
+    expect(made.status).toBe(201)
+  })
+
+  test('an unknown route is a 404 in the error shape', async () => {
+    await using server = startTestServer()
+    for (const path of ['/v1/nothing', '/nothing', '/v1', '/v1/boxes/a/b']) {
+      expect(await statusAndCode(await server.request(path))).toEqual([404, 'route_not_found'])
+    }
+  })
+
+  test('a wrong method is a 405 with Allow', async () => {
+    await using server = startTestServer()
+    const collection = await server.request('/v1/boxes', { method: 'PATCH' })
+    expect(collection.status).toBe(405)
+    expect(collection.headers.get('allow')).toBe('GET, HEAD, POST')
+    expect(await collection.json()).toMatchObject({ code: 'method_not_allowed', type: 'invalid_request' })
+    const single = await server.request(`/v1/boxes/${BOX_ID}/`, { method: 'POST' })
+    expect([single.status, single.headers.get('allow')]).toEqual([405, 'DELETE, GET, HEAD'])
+  })
+
+  test('HEAD answers like GET, without the body', async () => {
+    await using server = startTestServer()
+    const get = await server.request('/v1/boxes')
+    const head = await server.request('/v1/boxes', { method: 'HEAD' })
+    expect(head.status).toBe(200)
+    expect(await head.text()).toBe('')
+    expect(head.headers.get('content-length')).toBe(String((await get.text()).length))
+  })
+
+  test('a text that is no UUID, however encoded, is the 404 of an unknown id', async () => {
+    await using server = startTestServer()
+    const unknown = await server.request('/v1/boxes/01234567-89ab-7def-8123-000000000000')
+    expect(await statusAndCode(unknown)).toEqual([404, 'box_not_found'])
+    for (const id of ['1', 'x'.repeat(500), '%00', '%zz', '%ff', "'--", `${BOX_ID}x`]) {
+      expect(await statusAndCode(await server.request(`/v1/boxes/${id}`))).toEqual([404, 'box_not_found'])
+    }
+  })
+})
+
+describe('headers of every answer', () => {
+  const paths = ['/v1/boxes', '/v1/nothing', '/v1/faults/thrown', '/v1/faults/null', '/healthz', '/page', '/nothing']
+
+  test('a sane request id is echoed', async () => {
+    await using server = startTestServer({ maxBodyBytes: 10 })
+    const id = 'Ab9._-'.padEnd(128, 'x')
+    for (const path of paths) {
+      const headers = { authorization: `Bearer ${WRITER}`, 'x-request-id': id }
+      expect((await server.request(path, { headers })).headers.get('x-request-id')).toBe(id)
+    }
+    for (const init of [
+      { method: 'POST', body: 'x'.repeat(100), headers: { authorization: `Bearer ${WRITER}`, 'x-request-id': id } },
+      { method: 'POST', headers: { 'x-request-id': id } },
+      { method: 'PATCH', headers: { authorization: `Bearer ${WRITER}`, 'x-request-id': id } },
+    ]) {
+      const response = await server.request('/v1/boxes', init)
+      expect(response.status).toBeGreaterThan(400)
+      expect(response.headers.get('x-request-id')).toBe(id)
+      expect(await response.json()).toMatchObject({ request_id: id })
+    }
+  })
+
+  test.each(['', ' ', 'a b', 'x'.repeat(129), 'ä', '<script>', 'a,b'])(
+    '"%s" as a request id is replaced',
+    async (id) => {
+      await using server = startTestServer()
+      const response = await server.request('/healthz', { headers: { 'x-request-id': id } })
+      expect(response.headers.get('x-request-id')).toBe('request-1')
+    },
+  )
+
+  test('nothing is sniffed, and nothing of the API is cached', async () => {
+    await using server = startTestServer()
+    for (const path of paths) {
+      const response = await server.request(path)
+      expect(response.headers.get('x-content-type-options') ?? path).toBe('nosniff')
+      if (path.startsWith('/v1/')) expect(response.headers.get('cache-control')).toBe('no-store')
+    }
+  })
+})
+
+describe('errors of ours', () => {
+  const faults = ['thrown', 'rejected', 'null', 'shape']
+
+  const expectClosed = async (server: TestServer, fault: string) => {
+    const response = await server.request(`/v1/faults/${fault}`)
+    expect(response.status).toBe(500)
+    const requestId = response.headers.get('x-request-id')
+    expect(await response.json()).toEqual({
+      error: {
+        code: 'internal_error',
+        message: 'Something went wrong on our side; give the request id when you report it.',
+        type: 'server_error',
+        docs_url: null,
+      },
+      code: 'internal_error',
+      message: 'Something went wrong on our side; give the request id when you report it.',
+      type: 'server_error',
+      request_id: requestId,
+    })
+    return requestId
+  }
+
+  test.each(faults)('%s: the client gets a fixed sentence, the log the cause under the same id', async (fault) => {
+    await using server = startTestServer()
+    const requestId = await expectClosed(server, fault)
+    expect(server.log).toHaveLength(1)
+    expect(server.log[0]).toMatchObject({ level: 'error', context: { requestId } })
+    expect(server.log[0]?.context).toHaveProperty('err')
+  })
+
+  test('a response that does not match its schema is logged without its values', async () => {
+    await using server = startTestServer()
+    await expectClosed(server, 'shape')
+    const logged = Bun.inspect(server.log)
+    expect(logged).toContain('/count')
+    expect(logged).not.toContain('secret')
+  })
+
+  test('fields that a response schema does not declare never leave', async () => {
+    await using server = startTestServer()
+    const made = await server.request('/v1/boxes', { method: 'POST', body: '{"label":"new","note":"x"}' })
+    expect(await made.json()).toEqual({ data: { id: BOX_ID, label: 'new of writer' } })
+    const read = await server.request(`/v1/boxes/${BOX_ID}`)
+    expect(await read.json()).toEqual({ data: { id: BOX_ID, label: 'first', note: null } })
+    const listed = await server.request('/v1/boxes?per_page=5')
+    expect(await listed.json()).toEqual({
+      data: [{ id: BOX_ID, label: 'first', note: null }],
+      pagination: { page: 1, per_page: 5, total: 1, total_pages: 1 },
+    })
+  })
+})
+
+describe('input', () => {
+  test.each([
+    'page=0',
+    'page=-1',
+    'page=1.5',
+    'page=1e3',
+    'page=',
+    'page=abc',
+    'page=%201',
+    'page=9999999999999999',
+    'per_page=0',
+    'per_page=101',
+    'per_page=abc',
+    'per_page=',
+    'kind=steel',
+    'page=+1',
+  ])('?%s is a 422 on that field', async (query) => {
+    await using server = startTestServer()
+    const response = await server.request(`/v1/boxes?${query}`)
+    expect(response.status).toBe(422)
+    expect(await response.json()).toMatchObject({
+      code: 'validation_failed',
+      details: [{ field: query.slice(0, query.indexOf('=')), message: expect.stringMatching(/^must be /) }],
+    })
+  })
+
+  test('page 1 and 25 rows are the default, 100 rows the most, and unknown parameters are ignored', async () => {
+    await using server = startTestServer()
+    const paginationOf = async (query: string) =>
+      ((await (await server.request(`/v1/boxes${query}`)).json()) as { pagination: object }).pagination
+    expect(await paginationOf('')).toMatchObject({ page: 1, per_page: 25 })
+    expect(await paginationOf('?per_page=100&page=3&utm=x')).toMatchObject({ page: 3, per_page: 100 })
+  })
+
+  test('a wrong body is a 422 that names every field and no value', async () => {
+    await using server = startTestServer()
+    const body = { count: '5', to: [1], items: [{ nam: 'topsecret' }], extra: 'topsecret', kind: 'topsecret', note: 1 }
+    const response = await server.request('/v1/boxes', { method: 'POST', body: JSON.stringify(body) })
+    const text = await response.text()
+    expect(text).not.toContain('topsecret')
+    expect(response.status).toBe(422)
+    const { details, message, type } = JSON.parse(text)
+    expect(details.toSorted((a: { field: string }, b: { field: string }) => (a.field < b.field ? -1 : 1))).toEqual([
+      { field: 'count', message: 'must be a whole number' },
+      { field: 'extra', message: 'is not a known field' },
+      { field: 'items.0.nam', message: 'is not a known field' },
+      { field: 'items.0.name', message: 'is required' },
+      { field: 'kind', message: 'must be one of paper, wood' },
+      { field: 'label', message: 'is required' },
+      { field: 'note', message: 'must be a string or null' },
+      { field: 'to.0', message: 'must be a string' },
+    ])
+    expect([message, type]).toEqual(['label is required (and 7 more fields, see details).', 'validation_error'])
+  })
+
+  test('the address of the client comes from X-Forwarded-For only behind a trusted proxy', async () => {
+    const headers = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
+    await using plain = startTestServer()
+    expect(await (await plain.request('/address', { headers })).text()).toBe('127.0.0.1')
+    await using proxied = startTestServer({ trustedProxies: ['127.0.0.0/8'] })
+    expect(await (await proxied.request('/address', { headers })).text()).toBe('198.51.100.7')
+    expect(await (await proxied.request('//address', { headers })).text()).toBe('198.51.100.7')
+  })
+
+  test('pages accept forms, the API does not', async () => {
+    await using server = startTestServer()
+    const multipart = new FormData()
+    multipart.set('email', '<a@example.com>')
+    for (const body of [new URLSearchParams({ email: '<a@example.com>' }), multipart]) {
+      const response = await server.request('/page', { method: 'POST', body, headers: {} })
+      expect([response.status, await response.text()]).toEqual([200, '<p>&lt;a@example.com&gt;</p>'])
+    }
+    const headers = { authorization: `Bearer ${WRITER}` }
+    const refused = await server.request('/v1/boxes', {
+      method: 'POST',
+      body: new URLSearchParams({ label: 'x' }),
+      headers,
+    })
+    expect(await statusAndCode(refused)).toEqual([415, 'unsupported_media_type'])
+  })
+})

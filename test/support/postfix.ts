@@ -1,0 +1,260 @@
+/**
+ * @module A private Postfix for tests: Debian's binaries on a configuration, a queue and a mail folder of its own below the temporary folder,
+ * listening on a free port of 127.0.0.1. Keeps what it accepts in Maildirs; never sends anything on, and leaves the system's own Postfix alone.
+ */
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type DovecotAuth, startDovecotAuth } from './dovecot-auth.ts'
+
+export interface PostfixOptions {
+  /** Addresses with a mailbox. Their domains are the ones that Postfix takes mail for; other users there get `550 5.1.1`. */
+  readonly mailboxes: readonly string[]
+  /** Recipients that get `450 4.2.0`, as greylisting does. */
+  readonly greylisted?: readonly string[]
+  /** STARTTLS with a self-signed certificate, or TLS from the first octet; default `starttls`. */
+  readonly tls?: 'starttls' | 'implicit' | 'none'
+  /** Default: Postfix's own, 10 MB. */
+  readonly messageSizeLimitBytes?: number
+  /** User -> password: then nobody may send without AUTH, which is offered over TLS only. */
+  readonly users?: Readonly<Record<string, string>>
+}
+
+export interface Postfix extends AsyncDisposable {
+  readonly port: number
+  /** Deliveries to a mailbox so far, oldest first, with CRLF; Postfix has put Return-Path, X-Original-To, Delivered-To and Received on top. */
+  messages(mailbox: string): Buffer[]
+  /** What Postfix logged. */
+  log(): string
+}
+
+const SBIN = '/usr/lib/postfix/sbin'
+const POSTFIX = '/usr/sbin/postfix'
+const START_TRIES = 3
+
+/**
+ * Whether tests with Postfix can run: it starts its parts under several users, so it needs root. Says why not, once, unless the environment
+ * demands the tests (`CI` or `REQUIRE_POSTFIX` is `true`): then they run, and fail without it.
+ */
+export function isPostfixAvailable(): boolean {
+  if (process.env['CI'] === 'true' || process.env['REQUIRE_POSTFIX'] === 'true') return true
+  const missing = !existsSync(POSTFIX) ? 'the package postfix is not installed' : process.getuid?.() !== 0 ? 'only root can start it' : undefined
+  if (missing !== undefined) console.warn(`Tests with Postfix are skipped: ${missing}`)
+  return missing === undefined
+}
+
+/** Starts an instance and resolves when it answers. Throws with Postfix's log when it does not. */
+export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-postfix-'))
+  const auth = options.users && (await startDovecotAuth(options.users))
+  const discard = async () => {
+    await auth?.[Symbol.asyncDispose]()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    prepareFolder(folder, options, auth)
+    const { port, stop } = await startMaster(folder)
+    return {
+      port,
+      messages: (mailbox) => readMaildir(join(folder, 'mail', maildirOf(mailbox), 'new')),
+      log: () => logOf(folder),
+      async [Symbol.asyncDispose]() {
+        await stop()
+        await discard()
+      },
+    }
+  } catch (error) {
+    const log = logOf(folder)
+    await discard()
+    throw new Error(`Postfix did not start.\n${log}`, { cause: error })
+  }
+}
+
+const logOf = (folder: string): string => (existsSync(join(folder, 'log')) ? readFileSync(join(folder, 'log'), 'utf8') : '')
+
+const maildirOf = (mailbox: string): string => mailbox.split('@').reverse().join('/')
+
+function readMaildir(path: string): Buffer[] {
+  if (!existsSync(path)) return []
+  return readdirSync(path)
+    .sort()
+    .map((name) => Buffer.from(readFileSync(join(path, name), 'latin1').replaceAll('\n', '\r\n'), 'latin1'))
+}
+
+function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): void {
+  // Postfix's unprivileged parts must be able to pass.
+  chmodSync(folder, 0o711)
+  for (const name of ['etc', 'spool', 'data', 'mail']) mkdirSync(join(folder, name))
+  chownSync(join(folder, 'data'), idOf('postfix'), 0)
+  chownSync(join(folder, 'mail'), NOBODY, NOBODY)
+  const etc = join(folder, 'etc')
+  run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-batch'].concat(
+    ['-subj', '/CN=mx.postfix.test', '-addext', 'subjectAltName=DNS:mx.postfix.test', '-keyout', join(etc, 'key.pem'), '-out', join(etc, 'cert.pem')],
+  ))
+  writeFileSync(join(etc, 'mailboxes'), options.mailboxes.map((mailbox) => `${mailbox} ${maildirOf(mailbox)}/\n`).join(''))
+  writeFileSync(join(etc, 'recipients'), (options.greylisted ?? []).map((address) => `${address} 450 4.2.0 Greylisted\n`).join(''))
+  const settings = mainSettings(folder, options, auth)
+  writeFileSync(join(etc, 'main.cf'), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(''))
+  writeFileSync(join(folder, 'log'), '')
+}
+
+const NOBODY = 65_534
+
+function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): Record<string, string> {
+  const domains = new Set([...options.mailboxes, ...(options.greylisted ?? [])].map((mailbox) => mailbox.slice(mailbox.indexOf('@') + 1)))
+  const tls = options.tls ?? 'starttls'
+  const etc = join(folder, 'etc')
+  return {
+    compatibility_level: '3.6',
+    queue_directory: join(folder, 'spool'),
+    data_directory: join(folder, 'data'),
+    command_directory: '/usr/sbin',
+    daemon_directory: SBIN,
+    maillog_file: join(folder, 'log'),
+    maillog_file_prefixes: tmpdir(),
+    inet_interfaces: '127.0.0.1',
+    inet_protocols: 'ipv4',
+    myhostname: 'mx.postfix.test',
+    mydestination: '',
+    mynetworks: '',
+    alias_maps: '',
+    // Its own bounces end here: nothing leaves.
+    default_transport: 'discard',
+    smtp_dns_support_level: 'disabled',
+    smtpd_peername_lookup: 'no',
+    virtual_mailbox_domains: [...domains].join(' '),
+    virtual_mailbox_base: join(folder, 'mail'),
+    virtual_mailbox_maps: `texthash:${join(etc, 'mailboxes')}`,
+    virtual_uid_maps: `static:${NOBODY}`,
+    virtual_gid_maps: `static:${NOBODY}`,
+    smtpd_recipient_restrictions: [
+      ...(auth ? ['permit_sasl_authenticated', 'reject'] : []),
+      'reject_unauth_destination',
+      `check_recipient_access texthash:${join(etc, 'recipients')}`,
+    ].join(', '),
+    smtpd_tls_security_level: tls === 'none' ? 'none' : 'may',
+    smtpd_tls_wrappermode: tls === 'implicit' ? 'yes' : 'no',
+    smtpd_tls_cert_file: join(etc, 'cert.pem'),
+    smtpd_tls_key_file: join(etc, 'key.pem'),
+    smtpd_tls_received_header: 'yes',
+    smtpd_tls_loglevel: '1',
+    ...(options.messageSizeLimitBytes !== undefined && { message_size_limit: String(options.messageSizeLimitBytes) }),
+    ...(auth && {
+      smtpd_sasl_auth_enable: 'yes',
+      smtpd_sasl_type: 'dovecot',
+      smtpd_sasl_path: `inet:127.0.0.1:${auth.port}`,
+      smtpd_sasl_authenticated_header: 'yes',
+      smtpd_tls_auth_only: 'yes',
+    }),
+  }
+}
+
+/** Services of a Postfix that receives and keeps: name, type, private, unprivileged, chroot, wakeup, most processes, command. */
+const masterServices = (port: number): string =>
+  `127.0.0.1:${port} inet n - n - 50 smtpd
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+tlsmgr unix - - n 1000? 1 tlsmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+verify unix - - n - 1 verify
+proxymap unix - - n - - proxymap
+error unix - - n - - error
+retry unix - - n - - error
+discard unix - - n - - discard
+virtual unix - n n - - virtual
+anvil unix - - n - 1 anvil
+postlog unix-dgram n - n - 1 postlogd
+`
+
+interface Master {
+  readonly port: number
+  stop(): Promise<void>
+}
+
+/** Somebody else may take the free port between our look and Postfix's: then another one is tried. */
+async function startMaster(folder: string): Promise<Master> {
+  const etc = join(folder, 'etc')
+  for (let tries = 1; ; tries++) {
+    const port = await freePort()
+    writeFileSync(join(etc, 'master.cf'), masterServices(port))
+    if (tries === 1) run([POSTFIX, '-c', etc, 'check'])
+    // A session of its own: the master ends by signalling its process group.
+    const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], { detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+    if (await answers(port, master)) {
+      return {
+        port,
+        async stop() {
+          master.kill('SIGTERM')
+          await master.exited
+        },
+      }
+    }
+    master.kill('SIGTERM')
+    await master.exited
+    const said = await new Response(master.stderr).text()
+    appendFileSync(join(folder, 'log'), said)
+    if (tries === START_TRIES) throw new Error(`The master ended with ${master.exitCode}: ${said}`)
+  }
+}
+
+/** True once the port greets; false when the master has ended or 15 s are over. */
+async function answers(port: number, master: Bun.Subprocess): Promise<boolean> {
+  const until = performance.now() + 15_000
+  while (performance.now() < until && master.exitCode === null && master.signalCode === null) {
+    if (await greets(port)) return true
+    await Bun.sleep(20)
+  }
+  return false
+}
+
+/** With implicit TLS nobody greets before the handshake: that the connection opens is enough, since Postfix alone listens there. */
+function greets(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    Bun.connect({
+      hostname: '127.0.0.1',
+      port,
+      socket: {
+        open(socket) {
+          socket.end()
+          resolve(true)
+        },
+        data: () => undefined,
+        connectError: () => resolve(false),
+        error: () => resolve(false),
+      },
+    }).catch(() => resolve(false))
+  })
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      const port = typeof address === 'object' && address ? address.port : 0
+      server.close(() => resolve(port))
+    })
+  })
+}
+
+function run(command: string[]): string {
+  const { exitCode, stdout, stderr } = Bun.spawnSync(command)
+  if (exitCode !== 0) throw new Error(`${command.join(' ')} ended with ${exitCode}: ${stderr.toString()}`)
+  return stdout.toString()
+}
+
+const idOf = (user: string): number => Number(run(['id', '-u', user]).trim())
