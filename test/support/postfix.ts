@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type DovecotAuth, startDovecotAuth } from './dovecot-auth.ts'
 
 export interface PostfixOptions {
@@ -103,7 +103,8 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
   run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-batch'].concat(
     ['-subj', '/CN=mx.postfix.test', '-addext', 'subjectAltName=DNS:mx.postfix.test', '-keyout', join(etc, 'key.pem'), '-out', join(etc, 'cert.pem')],
   ))
-  writeFileSync(join(etc, 'mailboxes'), options.mailboxes.map((mailbox) => `${mailbox} ${maildirOf(mailbox)}/\n`).join(''))
+  const listed = [...options.mailboxes, ...(options.greylisted ?? [])]
+  writeFileSync(join(etc, 'mailboxes'), listed.map((mailbox) => `${mailbox} ${maildirOf(mailbox)}/\n`).join(''))
   writeFileSync(join(etc, 'recipients'), (options.greylisted ?? []).map((address) => `${address} 450 4.2.0 Greylisted\n`).join(''))
   const settings = mainSettings(folder, options, auth)
   writeFileSync(join(etc, 'main.cf'), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(''))

@@ -113,7 +113,8 @@ export class Committer {
         break
       }
       for (const entry of group) {
-        for (const run of entry.after) run()
+        // As microtasks: they run before whoever awaits the write, and a bug in one cannot stop the loop.
+        for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
       this.#checkpointWhenLarge()
@@ -179,7 +180,12 @@ export class Committer {
   }
 
   #break(error: Error, group: Entry[]): void {
-    this.#broken = new AppError(500, 'storage_failed', 'The server cannot store anything; its operator has to restart it.', { cause: error })
+    this.#broken = new AppError(
+      500,
+      'storage_failed',
+      'The server cannot store anything; its operator has to restart it.',
+      { cause: error },
+    )
     for (const entry of group) entry.reject(this.#broken)
     this.#options.onBroken?.(error)
   }
@@ -210,5 +216,7 @@ export class Committer {
 /** SQLite's ways to say that the disk is full, as the client's 507. Other errors stay as they are. */
 export function storageError(error: unknown): unknown {
   const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-  return code === 'SQLITE_FULL' || code.startsWith('SQLITE_IOERR') || code === 'ENOSPC' || code === 'EDQUOT' ? insufficientStorage(error) : error
+  return code === 'SQLITE_FULL' || code.startsWith('SQLITE_IOERR') || code === 'ENOSPC' || code === 'EDQUOT'
+    ? insufficientStorage(error)
+    : error
 }

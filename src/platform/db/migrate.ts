@@ -15,9 +15,17 @@ export interface Migration {
  */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
   db.run('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID')
-  const applied = new Set(db.query<{ name: string }, []>('SELECT name FROM migrations').all().map((row) => row.name))
+  const applied = new Set(
+    db
+      .query<{ name: string }, []>('SELECT name FROM migrations')
+      .all()
+      .map((row) => row.name),
+  )
   const unknown = [...applied].find((name) => !migrations.some((m) => m.name === name))
-  if (unknown) throw new Error(`the database has migration ${unknown}, which this version does not know: start the newer version again`)
+  if (unknown)
+    throw new Error(
+      `the database has migration ${unknown}, which this version does not know: start the newer version again`,
+    )
   for (const migration of migrations) {
     if (applied.has(migration.name)) continue
     db.transaction(() => {

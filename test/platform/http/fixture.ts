@@ -127,7 +127,7 @@ const faults = () =>
       },
       { detail: requires('boxes:read') },
     )
-    .get('/shape', () => ({ count: 'secret' }) as unknown as { count: number }, {
+    .get('/shape', () => ({ count: 'topsecret' }) as unknown as { count: number }, {
       response: Type.Object({ count: Type.Integer() }),
       detail: requires('boxes:read'),
     })

@@ -1,0 +1,56 @@
+/** @module The caller's own account: what it is and has used, and the change of what its owner may change. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { invalid } from '#platform/errors.ts'
+import { type Account, accountOfActor, monthOf, monthStart, updateAccount, usedInMonth } from '../accounts/accounts.ts'
+import { audit } from '../audit-logs/audit.ts'
+
+/** An account with its use of the quota in the running month. */
+export interface AccountState {
+  readonly account: Account
+  /** Recipients. */
+  readonly usedThisMonth: number
+  readonly quotaResetAt: Millis
+}
+
+export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
+  const month = monthOf(app.clock.now())
+  return {
+    account: accountOfActor(app, db, actor.accountId),
+    usedThisMonth: usedInMonth(db, actor.accountId, month),
+    quotaResetAt: monthStart(month + 1),
+  }
+}
+
+/** Changes the fields that are given; a change of nothing, or a name of spaces, is a 422. */
+export function changeAccount(
+  app: App,
+  actor: Actor,
+  change: { readonly name?: string | undefined; readonly trackingDefault?: boolean | undefined },
+): Promise<AccountState> {
+  if (change.name === undefined && change.trackingDefault === undefined)
+    throw invalid('body', 'Give at least one of name and tracking_default.')
+  const name = change.name?.trim()
+  if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
+  return app.commit.write((tx) => {
+    const { account } = accountState(app, actor, tx.db)
+    const { trackingDefault } = change
+    updateAccount(
+      tx,
+      account.id,
+      { name: name ?? account.name, trackingDefault: trackingDefault ?? account.trackingDefault },
+      app.eventTime(),
+    )
+    audit(app, tx, actor, {
+      action: 'account.updated',
+      resourceType: 'account',
+      resourceId: actor.accountUuid,
+      metadata: {
+        ...(name !== undefined && { name }),
+        ...(trackingDefault !== undefined && { tracking_default: trackingDefault }),
+      },
+    })
+    return accountState(app, actor, tx.db)
+  })
+}

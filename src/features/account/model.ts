@@ -1,0 +1,42 @@
+/** @module Wire shapes of the account. */
+import { type Static, Type } from '@sinclair/typebox'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { AccountState } from './account.ts'
+
+export const AccountRecord = Type.Object({
+  id: Uuid({ description: 'Id of the account.' }),
+  name: Type.String({ description: 'Name.' }),
+  email: Type.String({ description: 'Address of the owner.' }),
+  plan: Type.String({ description: 'free, starter, pro, business, enterprise or unlimited.' }),
+  monthly_quota: Type.Integer({ description: 'Recipients a calendar month (UTC); 2147483647 is unlimited.' }),
+  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
+  quota_reset_at: Timestamp({ description: 'First instant of the next month (UTC).' }),
+  tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
+  created_at: Timestamp({ description: 'When the account was made.' }),
+})
+export type AccountRecord = Static<typeof AccountRecord>
+
+export const AccountChange = Closed(
+  {
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })),
+    tracking_default: Type.Optional(
+      Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
+    ),
+  },
+  { description: 'At least one field; those left out keep their value.' },
+)
+export type AccountChange = Static<typeof AccountChange>
+
+export const accountWire = ({ account, usedThisMonth, quotaResetAt }: AccountState): AccountRecord => ({
+  id: formatUuid(account.uuid),
+  name: account.name,
+  email: account.email,
+  plan: account.plan,
+  monthly_quota: account.monthlyQuota,
+  emails_sent_this_month: usedThisMonth,
+  quota_reset_at: isoTime(quotaResetAt),
+  tracking_default: account.trackingDefault,
+  created_at: isoTime(account.createdAt),
+})

@@ -1,0 +1,115 @@
+import { expect, test } from 'bun:test'
+import { docsRoutes } from '#platform/http/docs.ts'
+import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
+
+const INFO = { title: 'Boxes & <more>', version: '1.2.3', description: 'A test.' }
+
+const startWithDocs = () => {
+  const features = [boxRoutes(), planRoutes()]
+  return startTestServer({ routes: [...features, docsRoutes(features, INFO)] })
+}
+
+interface Operation {
+  operationId: string
+  security?: object[]
+  description: string
+  parameters: { name: string; in: string; schema: object; required: boolean; description?: string }[]
+  requestBody?: { content: Record<string, { schema: object }> }
+  responses: Record<string, { description?: string; $ref?: string; content?: Record<string, { schema: object }> }>
+}
+
+interface Description {
+  openapi: string
+  info: object
+  paths: Record<string, Record<string, Operation>>
+  components: { responses: Record<string, object>; schemas: Record<string, object>; securitySchemes: object }
+}
+
+const describeTestApi = async (): Promise<Description> => {
+  await using server = startWithDocs()
+  const response = await server.request('/openapi.json', { headers: {} })
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/json'])
+  return (await response.json()) as Description
+}
+
+test('the description has every route of the API and nothing else', async () => {
+  const { openapi, info, paths } = await describeTestApi()
+  expect([openapi, info]).toEqual(['3.1.0', INFO])
+  expect(Object.entries(paths).map(([path, methods]) => [path, Object.keys(methods)])).toEqual([
+    ['/v1/boxes', ['get', 'post']],
+    ['/v1/boxes/{id}', ['get', 'delete']],
+    ['/v1/boxes/{id}/open', ['post']],
+    ['/v1/plans', ['get']],
+  ])
+})
+
+test('every operation is valid: unique id, described responses, declared path parameters, references that exist', async () => {
+  const { paths, components } = await describeTestApi()
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.values(methods).map((operation) => ({ path, ...operation })),
+  )
+  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length)
+  for (const { path, parameters, responses, requestBody } of operations) {
+    const inPath = parameters.filter((p) => p.in === 'path' && p.required).map(({ name }) => `{${name}}`)
+    expect(path.match(/\{\w+\}/g) ?? []).toEqual(inPath)
+    for (const response of Object.values(responses)) {
+      if (response.$ref) expect(components.responses).toHaveProperty(response.$ref.split('/').at(-1) ?? '')
+      else expect(response.description).toBeString()
+      if (response.content) expect(Object.keys(response.content)).toEqual(['application/json'])
+    }
+    if (requestBody) expect(Object.keys(requestBody.content)).toEqual(['application/json'])
+  }
+  expect(components.schemas).toHaveProperty('Error')
+})
+
+test('our own schema words become standard ones', async () => {
+  const description = await describeTestApi()
+  const text = JSON.stringify(description)
+  for (const word of ['x-integer', 'x-format', 'errorMessage', 'patternProperties']) expect(text).not.toContain(word)
+  const { get, post } = description.paths['/v1/boxes'] ?? {}
+  expect(get?.parameters.find(({ name }) => name === 'per_page')).toEqual({
+    name: 'per_page',
+    in: 'query',
+    required: false,
+    description: 'Rows on a page.',
+    schema: { type: 'integer', minimum: 1, maximum: 100, default: 25 },
+  })
+  expect(post?.requestBody?.content['application/json']?.schema).toMatchObject({
+    type: 'object',
+    additionalProperties: false,
+    required: ['label'],
+    properties: {
+      kind: { type: 'string', enum: ['paper', 'wood'] },
+      metadata: { anyOf: [{ type: 'object', additionalProperties: {} }, { type: 'null' }] },
+    },
+  })
+})
+
+test('authentication and scopes are in the description', async () => {
+  const { paths, components } = await describeTestApi()
+  expect(Object.keys(components.securitySchemes)).toEqual(['bearer', 'serviceApiKey'])
+  const post = paths['/v1/boxes']?.['post']
+  expect(post?.security).toEqual([{ bearer: [] }, { serviceApiKey: [] }])
+  expect(post?.description).toContain('`boxes:write`')
+  expect(Object.keys(post?.responses ?? {}).sort()).toEqual(['201', '401', '403', '422', 'default'])
+  const plans = paths['/v1/plans']?.['get']
+  expect(plans?.security).toEqual([])
+  expect(Object.keys(plans?.responses ?? {}).sort()).toEqual(['200', 'default'])
+})
+
+test('the page loads nothing from another host and its policy forbids it', async () => {
+  await using server = startWithDocs()
+  const page = await server.request('/docs', { headers: {} })
+  expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+  const policy = page.headers.get('content-security-policy') ?? ''
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).not.toMatch(/https?:|\*|'unsafe-eval'/)
+  expect(policy).toContain("script-src 'self';")
+  const text = await page.text()
+  expect(text).toContain('<title>Boxes &amp; &lt;more&gt;</title>')
+  const loaded = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '')
+  expect(loaded).toEqual(['/docs/swagger-ui.css', '/openapi.json', '/docs/swagger-ui.js', '/docs/start.js'])
+  for (const path of loaded) expect((await server.request(path, { headers: {} })).status).toBe(200)
+  expect(await (await server.request('/docs/start.js')).text()).toContain('validatorUrl: null')
+  expect(await (await server.request('/docs/swagger-ui.js')).text()).toContain('SwaggerUIBundle')
+})

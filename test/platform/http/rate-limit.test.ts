@@ -1,0 +1,65 @@
+import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { seconds } from '#platform/units.ts'
+
+const RATE = { ratePerSecond: 2, burst: 4 }
+
+test('a burst passes, then what the rate gives back', () => {
+  const clock = new ManualClock()
+  const limiter = createRateLimiter(clock)
+  const taken = () => limiter.take('account', 1, RATE).ok
+  expect([taken(), taken(), taken(), taken(), taken()]).toEqual([true, true, true, true, false])
+  clock.advance(500)
+  expect([taken(), taken()]).toEqual([true, false])
+  clock.advance(seconds(3600))
+  expect([taken(), taken(), taken(), taken(), taken()]).toEqual([true, true, true, true, false])
+})
+
+test('a refusal takes nothing and says when the same request passes', () => {
+  const clock = new ManualClock()
+  const limiter = createRateLimiter(clock)
+  limiter.take('account', 4, RATE)
+  expect(limiter.take('account', 4, RATE)).toEqual({ ok: false, retryAfterSeconds: 2 })
+  expect(limiter.take('account', 1, RATE)).toEqual({ ok: false, retryAfterSeconds: 1 })
+  clock.advance(seconds(2))
+  expect(limiter.take('account', 4, RATE)).toEqual({ ok: true })
+})
+
+test('accounts do not share tokens', () => {
+  const limiter = createRateLimiter(new ManualClock())
+  limiter.take('one', 4, RATE)
+  expect(limiter.take('two', 4, RATE)).toEqual({ ok: true })
+})
+
+test('more than a burst passes on a full bucket and is owed', () => {
+  const clock = new ManualClock()
+  const limiter = createRateLimiter(clock)
+  expect(limiter.take('account', 10, RATE)).toEqual({ ok: true })
+  expect(limiter.take('account', 1, RATE)).toEqual({ ok: false, retryAfterSeconds: 4 })
+  clock.advance(seconds(4))
+  expect(limiter.take('account', 1, RATE)).toEqual({ ok: true })
+})
+
+test('a clock that runs backwards gives no tokens and takes none for good', () => {
+  const clock = new ManualClock(10_000)
+  const limiter = createRateLimiter(clock)
+  limiter.take('account', 4, RATE)
+  clock.jumpTo(0)
+  expect(limiter.take('account', 1, RATE).ok).toBe(false)
+  clock.advance(500)
+  expect(limiter.take('account', 1, RATE).ok).toBe(true)
+})
+
+test('keys are bounded; a full bucket goes before one that is in use', () => {
+  const clock = new ManualClock()
+  const limiter = createRateLimiter(clock, 3)
+  limiter.take('empty', 4, RATE)
+  limiter.take('idle', 0, RATE)
+  limiter.take('other', 4, RATE)
+  limiter.take('new', 1, RATE)
+  expect(limiter.size).toBe(3)
+  expect(limiter.take('empty', 1, RATE).ok).toBe(false)
+  for (let i = 0; i < 1000; i++) limiter.take(`key ${i}`, 1, RATE)
+  expect(limiter.size).toBe(3)
+})

@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'bun:test'
+import { type TSchema, Type } from '@sinclair/typebox'
+import { isoTime, isoTimeOrNull, list, one } from '#platform/http/envelope.ts'
+import { cutterOf } from '#platform/http/response-shape.ts'
+import { Closed, FreeMap, mapFromPhp, Nullable, OneOf, OptionalNullable } from '#platform/http/schemas.ts'
+import { checkOf, invalidFields, MAX_DETAILS } from '#platform/http/validation.ts'
+
+describe('envelopes', () => {
+  test('one object, and a list with its pages', () => {
+    expect(one({ id: 1 })).toEqual({ data: { id: 1 } })
+    expect(list([1, 2], { page: 2, perPage: 2, total: 5 })).toEqual({
+      data: [1, 2],
+      pagination: { page: 2, per_page: 2, total: 5, total_pages: 3 },
+    })
+    expect(list([], { page: 1, perPage: 20, total: 0 }).pagination.total_pages).toBe(0)
+  })
+
+  test('times are RFC 3339 in UTC', () => {
+    expect(isoTime(Date.UTC(2026, 0, 31, 9, 30))).toBe('2026-01-31T09:30:00.000Z')
+    expect(isoTimeOrNull(null)).toBeNull()
+  })
+})
+
+describe('faults in words', () => {
+  const firstFault = (schema: TSchema, value: unknown) => checkOf(schema, 'body')(value)[0]
+
+  test.each<[TSchema, unknown, string]>([
+    [Type.String(), 5, 'must be a string'],
+    [Type.String({ minLength: 1 }), '', 'must not be empty'],
+    [Type.String({ minLength: 3 }), 'x', 'must have at least 3 characters'],
+    [Type.String({ maxLength: 1 }), 'xx', 'must have at most 1 character'],
+    [Type.String({ pattern: '^a$' }), 'b', 'must be a string of the documented form'],
+    [Type.String({ pattern: '^a$', errorMessage: 'the letter a' }), 'b', 'must be the letter a'],
+    [Type.Integer(), '5', 'must be a whole number'],
+    [Type.Integer(), 1.5, 'must be a whole number'],
+    [Type.Integer({ minimum: 1 }), 0, 'must be at least 1'],
+    [Type.Integer({ maximum: 9 }), 10, 'must be at most 9'],
+    [Type.Number(), '1', 'must be a number'],
+    [Type.Boolean(), 'true', 'must be true or false'],
+    [Type.Boolean(), 1, 'must be true or false'],
+    [Type.Array(Type.String()), 'x', 'must be an array'],
+    [Type.Array(Type.String(), { maxItems: 1 }), ['a', 'b'], 'must have at most 1 item'],
+    [Type.Array(Type.String(), { minItems: 1 }), [], 'must have at least 1 item'],
+    [Closed({}), [], 'must be an object'],
+    [Closed({}), 'x', 'must be an object'],
+    [Nullable(Type.String()), 5, 'must be a string or null'],
+    [OneOf(['a', 'b']), 'c', 'must be one of a, b'],
+    [Nullable(OneOf(['a', 'b'])), 'c', 'must be one of a, b or null'],
+    [Type.Literal('a'), 'b', 'must be "a"'],
+    [Type.Union([Type.String(), Type.Array(Type.String())]), 5, 'must be a string or an array'],
+    [Nullable(FreeMap()), 5, 'must be an object or null'],
+    [FreeMap(), [1], 'must be an object'],
+  ])('%#', (schema, value, message) => {
+    expect(firstFault(Closed({ a: schema }), { a: value })).toEqual({ field: 'a', message })
+  })
+
+  test('fields are dotted paths, the whole body is "body"', () => {
+    const schema = Closed({ items: Type.Array(Closed({ 'a/b~c': Type.String() })) })
+    expect(firstFault(schema, { items: [{ 'a/b~c': 'x' }, { 'a/b~c': 1 }] })?.field).toBe('items.1.a/b~c')
+    expect(firstFault(schema, 'x')).toEqual({ field: 'body', message: 'must be an object' })
+  })
+
+  test('a nullable object tells of its own fields', () => {
+    const schema = Closed({ inner: OptionalNullable(Closed({ name: Type.String() })) })
+    expect(checkOf(schema, 'body')({ inner: { nam: 1 } })).toEqual([
+      { field: 'inner.name', message: 'is required' },
+      { field: 'inner.nam', message: 'is not a known field' },
+    ])
+    expect(checkOf(schema, 'body')({ inner: null })).toEqual([])
+    expect(checkOf(schema, 'body')({})).toEqual([])
+  })
+
+  test('details are bounded in number, field names in length', () => {
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${'x'.repeat(10_000)}${i}`, i]))
+    const details = checkOf(Closed({}), 'body')(many)
+    // Names that are equal after shortening are one field.
+    expect(details).toHaveLength(1)
+    expect(details[0]?.field.length).toBeLessThan(200)
+    const numbers = checkOf(Type.Array(Type.String()), 'body')(Array.from({ length: 100_000 }, (_, i) => i))
+    expect(numbers).toHaveLength(MAX_DETAILS)
+  })
+
+  test('the message of the 422 names the first field', () => {
+    const detail = { field: 'to', message: 'is required' }
+    expect(invalidFields([detail]).message).toBe('to is required.')
+    expect(invalidFields([detail, detail]).message).toBe('to is required (and one more field, see details).')
+  })
+})
+
+describe('responses are cut to their schema', () => {
+  const Inner = Type.Object({ a: Type.Integer() })
+
+  test.each<[string, TSchema, unknown, unknown]>([
+    ['an object', Inner, { a: 1, b: 2 }, { a: 1 }],
+    ['undefined fields', Type.Object({ a: Type.Optional(Type.Integer()) }), { a: undefined }, {}],
+    ['an array', Type.Array(Inner), [{ a: 1, b: 2 }], [{ a: 1 }]],
+    [
+      'nested objects',
+      Type.Object({ x: Type.Object({ y: Inner }) }),
+      { x: { y: { a: 1, b: 2 }, z: 3 } },
+      { x: { y: { a: 1 } } },
+    ],
+    ['null in a nullable object', Nullable(Inner), null, null],
+    ['a nullable object', Nullable(Inner), { a: 1, b: 2 }, { a: 1 }],
+    ['a nullable array of objects', Nullable(Type.Array(Inner)), [{ a: 1, b: 2 }], [{ a: 1 }]],
+    ['an object or a string', Type.Union([Type.String(), Inner]), 'x', 'x'],
+    ['a map of objects', Type.Record(Type.String(), Inner), { x: { a: 1, b: 2 } }, { x: { a: 1 } }],
+    ['a free map', Type.Record(Type.String(), Type.Unknown()), { x: { a: [1] } }, { x: { a: [1] } }],
+    ['anything', Type.Unknown(), { a: { b: 1 } }, { a: { b: 1 } }],
+    ['the variant that fits', Type.Union([Inner, Type.Object({ b: Type.Integer() })]), { b: 1, c: 2 }, { b: 1 }],
+    [
+      'a free value or an object',
+      Type.Union([Inner, Type.Record(Type.String(), Type.String())]),
+      { z: 'x' },
+      { z: 'x' },
+    ],
+  ])('%s', (_, schema, value, expected) => {
+    const before = structuredClone(value)
+    expect(cutterOf(schema)(value)).toStrictEqual(expected)
+    expect(value).toEqual(before)
+  })
+
+  test('a schema that Elysia closed or opened still cuts', () => {
+    expect(cutterOf({ ...Inner, additionalProperties: true })({ a: 1, b: 2 })).toEqual({ a: 1 })
+  })
+
+  test('a value of the wrong type is left for the check', () => {
+    expect(cutterOf(Inner)('x')).toBe('x')
+    expect(cutterOf(Type.Array(Inner))({ a: 1 })).toEqual({ a: 1 })
+  })
+
+  test('an Intersect is refused, since its parts cannot be told apart', () => {
+    expect(() => cutterOf(Type.Intersect([Inner, Type.Object({ b: Type.String() })]))).toThrow(TypeError)
+  })
+})
+
+test('the empty array of PHP is the empty map', () => {
+  expect(mapFromPhp([])).toEqual({})
+  expect(mapFromPhp({ a: 1 })).toEqual({ a: 1 })
+  expect([mapFromPhp(null), mapFromPhp(undefined)]).toEqual([null, undefined])
+})
