@@ -63,7 +63,7 @@ CREATE TABLE `dead_letters` (
 CREATE INDEX `dead_letters_account` ON `dead_letters` (`account_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `dead_letters_recipient` ON `dead_letters` (`recipient_id`);--> statement-breakpoint
 CREATE TABLE `domains` (
-	`id` integer PRIMARY KEY NOT NULL,
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`domain` text NOT NULL,
@@ -80,6 +80,8 @@ CREATE TABLE `domains` (
 	`mx_verified_at` integer,
 	`verified_at` integer,
 	`checked_at` integer,
+	`next_check_at` integer NOT NULL,
+	`failing` text,
 	`deleted_at` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
@@ -89,6 +91,8 @@ CREATE TABLE `domains` (
 CREATE UNIQUE INDEX `domains_uuid_unique` ON `domains` (`uuid`);--> statement-breakpoint
 CREATE UNIQUE INDEX `domains_account_name` ON `domains` (`account_id`,`domain`) WHERE deleted_at is null;--> statement-breakpoint
 CREATE INDEX `domains_name` ON `domains` (`domain`);--> statement-breakpoint
+CREATE INDEX `domains_due` ON `domains` (`next_check_at`) WHERE deleted_at is null;--> statement-breakpoint
+CREATE INDEX `domains_deleted` ON `domains` (`deleted_at`) WHERE deleted_at is not null;--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,
@@ -147,6 +151,7 @@ CREATE TABLE `recipients` (
 	`lane` text,
 	`next_at` integer,
 	`attempts` integer DEFAULT 0 NOT NULL,
+	`retry_from` integer,
 	`delivery_started_at` integer,
 	`delivered_at` integer,
 	`smtp_response` text,
@@ -217,8 +222,9 @@ CREATE TABLE `streams` (
 	`name` text NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
+	`deleted_at` integer,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `streams_uuid_unique` ON `streams` (`uuid`);--> statement-breakpoint
-CREATE UNIQUE INDEX `streams_slug` ON `streams` (`account_id`,`slug`);
+CREATE UNIQUE INDEX `streams_slug` ON `streams` (`account_id`,`slug`) WHERE deleted_at is null;

@@ -18,6 +18,7 @@ import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import { createDiskGuard } from '#platform/disk.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
@@ -56,7 +57,10 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const log = options.log ?? createLog(config.logLevel)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
-  if (!lock) throw new ConfigError(`Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`)
+  if (!lock)
+    throw new ConfigError(
+      `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
+    )
   try {
     const databasePath = join(config.dataDir, 'tassis.db')
     const isNew = !existsSync(databasePath)
@@ -70,12 +74,18 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       checkpointBytes: CHECKPOINT_BYTES,
       checkpoint: (path, mode) => checkpointer.run(path, mode),
       onBroken: (error) => {
-        log.fatal({ err: error }, 'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost')
+        log.fatal(
+          { err: error },
+          'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost',
+        )
         process.exit(1)
       },
     }
     const eventTime = createEventTime(clock, db)
-    const commit = new Committer(db, databasePath, { ...committerOptions, flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()) })
+    const commit = new Committer(db, databasePath, {
+      ...committerOptions,
+      flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
+    })
     const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
     const captures = openCaptureStore({
       dataDir: config.dataDir,
@@ -84,9 +94,13 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       maxAgeMs: hours(config.captureMaxHours),
       committerOptions,
     })
-    const resolver =
-      options.resolver ??
-      createResolver({ servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(), clock, randomId: () => randomBelow(65_536) })
+    const dns = {
+      servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
+      clock,
+      randomId: () => randomBelow(65_536),
+    }
+    const resolver = options.resolver ?? createResolver(dns)
+    const freshResolver = options.resolver ?? createResolver({ ...dns, cacheEntries: 0 })
     const app: App = {
       config,
       clock,
@@ -95,8 +109,10 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       db,
       commit,
       content,
+      disk: createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
+      freshResolver,
       eventTime,
       mailDue: createSignal(),
     }
@@ -106,6 +122,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       authenticator: createAuthenticator(app),
       async close() {
         resolver.close()
+        freshResolver.close()
         await Promise.all([commit.close(), content.close(), captures.close()])
         checkpointer.close()
         lock.release()
@@ -148,7 +165,9 @@ function makeDataDirectory(path: string): void {
     mkdirSync(path, { recursive: true, mode: 0o700 })
     statfsSync(path)
   } catch (error) {
-    throw new ConfigError(`TASSIS_DATA_DIR is "${path}", which cannot be used (${error instanceof Error ? error.message : String(error)}).`)
+    throw new ConfigError(
+      `TASSIS_DATA_DIR is "${path}", which cannot be used (${error instanceof Error ? error.message : String(error)}).`,
+    )
   }
 }
 
@@ -156,7 +175,10 @@ function makeDataDirectory(path: string): void {
 function openKeyRing(config: Config, isNew: boolean): KeyRing {
   if (config.masterKey !== '') {
     const key = parseMasterKey(config.masterKey)
-    if (!key) throw new ConfigError('TASSIS_MASTER_KEY is set to a value that is not allowed; allowed is 32 bytes in base64 (`openssl rand -base64 32`).')
+    if (!key)
+      throw new ConfigError(
+        'TASSIS_MASTER_KEY is set to a value that is not allowed; allowed is 32 bytes in base64 (`openssl rand -base64 32`).',
+      )
     return new KeyRing(key)
   }
   const path = config.masterKeyFile === '' ? join(config.dataDir, 'master.key') : config.masterKeyFile
@@ -166,7 +188,8 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
   } catch (error) {
     throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
   }
-  if (!key && !isNew) throw new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`)
+  if (!key && !isNew)
+    throw new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`)
   return new KeyRing(key ?? createMasterKeyFile(path))
 }
 
@@ -174,6 +197,8 @@ function checkMasterKey(db: App['db'], keys: KeyRing): void {
   const known = getMeta(db, 'master_key')
   if (known === undefined) setMeta(db, 'master_key', keys.fingerprint())
   else if (known !== keys.fingerprint()) {
-    throw new ConfigError('The master key is not the one that the database was made with; give the right one, nothing was changed.')
+    throw new ConfigError(
+      'The master key is not the one that the database was made with; give the right one, nothing was changed.',
+    )
   }
 }

@@ -2,21 +2,56 @@
  * @module The whole HTTP surface on one screen: every feature's routes and pages.
  */
 import type { AnyElysia } from 'elysia'
-import type { Actor } from '#features/app.ts'
+import { accountRoutes } from '#features/account/routes.ts'
+import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
+import type { Actor } from '#features/app.ts'
+import { auditLogRoutes } from '#features/audit-logs/routes.ts'
+import { deadLetterRoutes } from '#features/dead-letters/routes.ts'
 import { maxAttempts } from '#features/delivery/retry.ts'
+import { domainRoutes } from '#features/domains/routes.ts'
+import { deleteDomain } from '#features/emails/delete-domain.ts'
 import { emailRoutes } from '#features/emails/routes.ts'
+import { healthRoutes } from '#features/health/routes.ts'
+import { operationRoutes } from '#features/operations/routes.ts'
+import { streamRoutes } from '#features/streams/routes.ts'
 import { parseHostPort } from '#platform/config.ts'
+import { docsRoutes } from '#platform/http/docs.ts'
 import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { OpenedApp } from './create.ts'
 
+const API_INFO = {
+  title: 'Tassis',
+  version: '1.0.0',
+  description:
+    'Transactional email: send, see what happened, and why. Every answer carries X-Request-Id; every error has the same body.',
+}
+
 /** How long the body of a request may take to arrive. */
 const REQUEST_TIMEOUT_SECONDS = 60
 
+export interface HttpOptions {
+  /** Whether the service was told to end: `/readyz` then says so. */
+  readonly isStopping?: () => boolean
+}
+
 /** The server with all routes; it does not listen yet. */
-export function createHttp({ app, authenticator }: OpenedApp): HttpServer {
-  const routes: AnyElysia[] = [emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) })]
+export function createHttp(
+  { app, authenticator }: OpenedApp,
+  { isStopping = () => false }: HttpOptions = {},
+): HttpServer {
+  const routes: AnyElysia[] = [
+    accountRoutes(app),
+    apiKeyRoutes(app, authenticator),
+    auditLogRoutes(app),
+    deadLetterRoutes(app),
+    domainRoutes(app, { deleteDomain }),
+    emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
+    healthRoutes(app, { isStopping }),
+    operationRoutes(app),
+    streamRoutes(app),
+  ]
   return createHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -29,10 +64,18 @@ export function createHttp({ app, authenticator }: OpenedApp): HttpServer {
     newRequestId: () => formatUuid(newUuid()),
     authenticate: (key, clientIp) => {
       const actor = authenticator.authenticate(key)
-      return actor && { ...actor, ipAddress: clientIp() }
+      // Lazy: only the audit log asks for the address.
+      return (
+        actor && {
+          ...actor,
+          get ipAddress() {
+            return clientIp()
+          },
+        }
+      )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
-    routes,
+    routes: [...routes, docsRoutes(routes, API_INFO)],
   })
 }
 

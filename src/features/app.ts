@@ -7,6 +7,7 @@ import type { Config } from '#platform/config.ts'
 import type { ContentStore } from '#platform/content/store.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { Committer } from '#platform/db/commit.ts'
+import type { DiskGuard } from '#platform/disk.ts'
 import type { Log } from '#platform/log.ts'
 import type { MemoryBudget } from '#platform/memory-budget.ts'
 import type { Signal } from '#platform/signal.ts'
@@ -22,8 +23,12 @@ export interface App {
   readonly commit: Committer
   /** Bodies and attachments. */
   readonly content: ContentStore
+  /** Whether there is room for new work; asked before content is stored. */
+  readonly disk: DiskGuard
   readonly memory: MemoryBudget
   readonly resolver: Resolver
+  /** Asks anew each time: for whoever has just published a record and wants to know. */
+  readonly freshResolver: Resolver
   /** Event time: the clock, but never earlier than any time it has given, restarts included. */
   eventTime(): Millis
   /** Says that a lane has mail due at a time; delivery listens. */

@@ -1,6 +1,5 @@
 /**
- * @module Starts the process's Workers, from the sources and from the compiled executable alike: there the entry points given to
- * `bun build --compile` lie beside the main module under their paths relative to `src`.
+ * @module Starts the process's Workers, from the sources and from the compiled executable alike. On the main thread only.
  */
 
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these. */
@@ -11,6 +10,9 @@ export const workerEntries = {
 
 export type WorkerName = keyof typeof workerEntries
 
+/** In the executable the main module holds this one, and the Workers lie beside it under their paths below `src`. */
+const sourceFolder = Bun.isStandaloneExecutable ? './' : '../'
+
 export function startWorker(name: WorkerName): Worker {
-  return new Worker(new URL(`../${workerEntries[name]}`, import.meta.url).href, { name, smol: true })
+  return new Worker(new URL(`${sourceFolder}${workerEntries[name]}`, import.meta.url).href, { name, smol: true })
 }

@@ -15,7 +15,9 @@ export async function startDovecotAuth(users: Readonly<Record<string, string>>):
     socket: {
       open(socket) {
         socket.data = { input: '' }
-        socket.write('VERSION\t1\t2\nMECH\tPLAIN\tplaintext\nSPID\t1\nCUID\t1\nCOOKIE\t00112233445566778899aabbccddeeff\nDONE\n')
+        socket.write(
+          'VERSION\t1\t2\nMECH\tPLAIN\tplaintext\nSPID\t1\nCUID\t1\nCOOKIE\t00112233445566778899aabbccddeeff\nDONE\n',
+        )
       },
       data(socket, chunk) {
         socket.data.input += chunk.toString()
@@ -44,5 +46,7 @@ function answerTo(line: string, users: Readonly<Record<string, string>>): string
   if (response === undefined) return `CONT\t${id}\t\n`
   // RFC 4616: authorisation identity, user, password.
   const [, user = '', password] = Buffer.from(response, 'base64').toString('utf8').split('\0')
-  return password !== undefined && users[user] === password ? `OK\t${id}\tuser=${user}\n` : `FAIL\t${id}\tuser=${user}\n`
+  return password !== undefined && users[user] === password
+    ? `OK\t${id}\tuser=${user}\n`
+    : `FAIL\t${id}\tuser=${user}\n`
 }

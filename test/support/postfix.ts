@@ -50,7 +50,11 @@ const START_TRIES = 3
  */
 export function isPostfixAvailable(): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_POSTFIX'] === 'true') return true
-  const missing = !existsSync(POSTFIX) ? 'the package postfix is not installed' : process.getuid?.() !== 0 ? 'only root can start it' : undefined
+  const missing = !existsSync(POSTFIX)
+    ? 'the package postfix is not installed'
+    : process.getuid?.() !== 0
+      ? 'only root can start it'
+      : undefined
   if (missing !== undefined) console.warn(`Tests with Postfix are skipped: ${missing}`)
   return missing === undefined
 }
@@ -82,7 +86,8 @@ export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   }
 }
 
-const logOf = (folder: string): string => (existsSync(join(folder, 'log')) ? readFileSync(join(folder, 'log'), 'utf8') : '')
+const logOf = (folder: string): string =>
+  existsSync(join(folder, 'log')) ? readFileSync(join(folder, 'log'), 'utf8') : ''
 
 const maildirOf = (mailbox: string): string => mailbox.split('@').reverse().join('/')
 
@@ -100,21 +105,52 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
   chownSync(join(folder, 'data'), idOf('postfix'), 0)
   chownSync(join(folder, 'mail'), NOBODY, NOBODY)
   const etc = join(folder, 'etc')
-  run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-batch'].concat(
-    ['-subj', '/CN=mx.postfix.test', '-addext', 'subjectAltName=DNS:mx.postfix.test', '-keyout', join(etc, 'key.pem'), '-out', join(etc, 'cert.pem')],
-  ))
+  run(
+    [
+      'openssl',
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-days',
+      '2',
+      '-batch',
+    ].concat([
+      '-subj',
+      '/CN=mx.postfix.test',
+      '-addext',
+      'subjectAltName=DNS:mx.postfix.test',
+      '-keyout',
+      join(etc, 'key.pem'),
+      '-out',
+      join(etc, 'cert.pem'),
+    ]),
+  )
   const listed = [...options.mailboxes, ...(options.greylisted ?? [])]
   writeFileSync(join(etc, 'mailboxes'), listed.map((mailbox) => `${mailbox} ${maildirOf(mailbox)}/\n`).join(''))
-  writeFileSync(join(etc, 'recipients'), (options.greylisted ?? []).map((address) => `${address} 450 4.2.0 Greylisted\n`).join(''))
+  writeFileSync(
+    join(etc, 'recipients'),
+    (options.greylisted ?? []).map((address) => `${address} 450 4.2.0 Greylisted\n`).join(''),
+  )
   const settings = mainSettings(folder, options, auth)
-  writeFileSync(join(etc, 'main.cf'), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(''))
+  writeFileSync(
+    join(etc, 'main.cf'),
+    Object.entries(settings)
+      .map(([name, value]) => `${name} = ${value}\n`)
+      .join(''),
+  )
   writeFileSync(join(folder, 'log'), '')
 }
 
 const NOBODY = 65_534
 
 function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): Record<string, string> {
-  const domains = new Set([...options.mailboxes, ...(options.greylisted ?? [])].map((mailbox) => mailbox.slice(mailbox.indexOf('@') + 1)))
+  const domains = new Set(
+    [...options.mailboxes, ...(options.greylisted ?? [])].map((mailbox) => mailbox.slice(mailbox.indexOf('@') + 1)),
+  )
   const tls = options.tls ?? 'starttls'
   const etc = join(folder, 'etc')
   return {
@@ -195,7 +231,12 @@ async function startMaster(folder: string): Promise<Master> {
     writeFileSync(join(etc, 'master.cf'), masterServices(port))
     if (tries === 1) run([POSTFIX, '-c', etc, 'check'])
     // A session of its own: the master ends by signalling its process group.
-    const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], { detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+    const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], {
+      detached: true,
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    })
     if (await answers(port, master)) {
       return {
         port,

@@ -17,7 +17,7 @@ export interface AccountState {
 export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
   const month = monthOf(app.clock.now())
   return {
-    account: accountOfActor(app, db, actor.accountId),
+    account: accountOfActor(app.config, db, actor.accountId),
     usedThisMonth: usedInMonth(db, actor.accountId, month),
     quotaResetAt: monthStart(month + 1),
   }

@@ -19,9 +19,7 @@ export const accountRoutes = (app: App) =>
     .patch(
       '/',
       async ({ actor, body }) =>
-        one(
-          accountWire(await changeAccount(app, actor, { name: body.name, trackingDefault: body.tracking_default })),
-        ),
+        one(accountWire(await changeAccount(app, actor, { name: body.name, trackingDefault: body.tracking_default }))),
       {
         body: AccountChange,
         response: One(AccountRecord),

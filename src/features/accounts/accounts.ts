@@ -2,7 +2,6 @@
  * @module Accounts: making and reading them, and the monthly quota. The only writer of `accounts` and `usage`.
  */
 import type { Database } from 'bun:sqlite'
-import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -46,6 +45,9 @@ const sql = prepared((db) => ({
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
   update: db.prepare('UPDATE accounts SET name = ?, tracking_default = ?, updated_at = ? WHERE id = ?'),
+  sending: db.prepare<{ plan: string; quota: number | null; pausedAt: number | null }, [number]>(
+    'SELECT plan, monthly_quota AS quota, paused_at AS pausedAt FROM accounts WHERE id = ?',
+  ),
   used: db.prepare<{ recipients: number }, [number, number]>(
     'SELECT recipients FROM usage WHERE account_id = ? AND month = ?',
   ),
@@ -122,7 +124,7 @@ export const usedInMonth = (db: Database, accountId: number, month: number): num
  * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. Returns the month to give them
  * back to.
  */
-export function takeQuota(tx: Tx, account: Account, recipients: number, now: Millis): number {
+export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
   const month = monthOf(now)
   if (account.monthlyQuota < UNLIMITED && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota) {
     throw tooMany(
@@ -139,15 +141,31 @@ export function takeQuota(tx: Tx, account: Account, recipients: number, now: Mil
 export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
   void sql(tx.db).addUsage.run(accountId, month, -recipients)
 
+/** What sending asks of an account, several times an email: read without the rest. */
+export interface SendingAccount {
+  readonly id: number
+  readonly plan: Plan
+  readonly monthlyQuota: number
+  readonly pausedAt: Millis | null
+}
+
+/** The account behind an actor; a missing one is a bug. */
+export function sendingAccount(config: Config, db: Database, id: number): SendingAccount {
+  const row = sql(db).sending.get(id)
+  if (!row) throw new Error(`account ${id} does not exist`)
+  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  return { id, plan, monthlyQuota: row.quota ?? planQuota(config, plan), pausedAt: row.pausedAt }
+}
+
 /** Throws 403 `account_paused` when sending is paused. */
-export function requireSending(account: Account): void {
+export function requireSending(account: SendingAccount): void {
   if (account.pausedAt !== null)
     throw new AppError(403, 'account_paused', 'Sending is paused on this account; contact the operator of the service.')
 }
 
-/** The account behind an actor; a missing one is a bug. */
-export function accountOfActor(app: App, db: Database, accountId: number): Account {
-  const account = findAccount(app.config, db, accountId)
+/** The whole account behind an actor; a missing one is a bug. */
+export function accountOfActor(config: Config, db: Database, accountId: number): Account {
+  const account = findAccount(config, db, accountId)
   if (!account) throw new Error(`account ${accountId} does not exist`)
   return account
 }

@@ -6,6 +6,12 @@ export interface CaptureStore {
   close(): Promise<void>
 }
 
-export function openCaptureStore(_: { dataDir: string; clock: Clock; maxBytes: number; maxAgeMs: number; committerOptions: CommitterOptions }): CaptureStore {
+export function openCaptureStore(_: {
+  dataDir: string
+  clock: Clock
+  maxBytes: number
+  maxAgeMs: number
+  committerOptions: CommitterOptions
+}): CaptureStore {
   return { close: () => Promise.resolve() }
 }

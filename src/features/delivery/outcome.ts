@@ -44,7 +44,7 @@ const MOST_REPLY_CHARACTERS = 2000
 
 const sql = prepared((db) => ({
   firstDueAt: db.prepare<{ at: number }, [number]>(
-    'SELECT coalesce(scheduled_at, created_at) AS at FROM emails WHERE id = ?',
+    'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
 }))
 
@@ -131,7 +131,7 @@ export function writeOutcome(
       })
       return undefined
     case 'deferred': {
-      const firstDueAt = sql(tx.db).firstDueAt.get(hand.emailId)?.at ?? now
+      const firstDueAt = sql(tx.db).firstDueAt.get(hand.recipientId)?.at ?? now
       if (isExpired(firstDueAt, app.clock.now(), app.config.retryExpiryHours)) {
         expire(tx, at, verdict, facts(verdict.reply))
         return undefined

@@ -99,12 +99,10 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
 
 async function hostsRoute(app: App, domain: string, hosts: readonly { readonly host: string }[]): Promise<RouteResult> {
   const looked = await Promise.all(
-    hosts
-      .slice(0, MOST_HOSTS)
-      .map(async ({ host }) => ({
-        host,
-        answer: await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 }),
-      })),
+    hosts.slice(0, MOST_HOSTS).map(async ({ host }) => ({
+      host,
+      answer: await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 }),
+    })),
   )
   const usable: RouteHost[] = []
   let isPrivate = false

@@ -1,10 +1,12 @@
 /**
- * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts.
+ * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts. A deleted domain keeps its row, and its
+ * key, until `eraseDomain`; who calls that knows the domain's mail.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
@@ -13,6 +15,7 @@ import { audit } from '../audit-logs/audit.ts'
 import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { dkimKeyContext } from './sending.ts'
+import { type Failing, FIRST_CHECK_MS } from './standing.ts'
 
 export interface Domain {
   readonly id: number
@@ -28,6 +31,8 @@ export interface Domain {
   readonly mxVerifiedAt: Millis | null
   readonly verifiedAt: Millis | null
   readonly checkedAt: Millis | null
+  readonly nextCheckAt: Millis
+  readonly failing: Failing
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
@@ -50,12 +55,15 @@ interface Row {
   mx_verified_at: number | null
   verified_at: number | null
   checked_at: number | null
+  next_check_at: number
+  failing: string | null
   created_at: number
   updated_at: number
 }
 
-const SELECT =
-  'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id WHERE deleted_at IS NULL'
+const SELECT_ALL =
+  'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id'
+const SELECT = `${SELECT_ALL} WHERE deleted_at IS NULL`
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
@@ -70,9 +78,18 @@ const sql = prepared((db) => ({
     'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
   ),
   insert: db.prepare(
-    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
+  setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
+  markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
+  due: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
+  ),
+  deleted: db.prepare<Row, [number, number]>(
+    `${SELECT_ALL} WHERE deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
+  ),
+  erase: db.prepare('DELETE FROM domains WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
 /** Label of the envelope sender's domain. */
@@ -98,6 +115,8 @@ const domainOf = (row: Row): Domain => ({
   mxVerifiedAt: row.mx_verified_at,
   verifiedAt: row.verified_at,
   checkedAt: row.checked_at,
+  nextCheckAt: row.next_check_at,
+  failing: JSON.parse(row.failing ?? '{}') as Failing,
   createdAt: row.created_at,
   updatedAt: row.updated_at,
 })
@@ -118,9 +137,14 @@ export const recordsOf = (config: Config, domain: Domain): DnsRecords =>
 /** The account's domain with this public id; throws 404. */
 export function getDomain(db: Database, accountId: number, id: string): Domain {
   const uuid = parseUuid(id)
-  const row = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!row) throw notFound('domain_not_found', 'There is no domain with this id.')
-  return domainOf(row)
+  const domain = uuid && findDomain(db, accountId, uuid)
+  if (!domain) throw notFound('domain_not_found', 'There is no domain with this id.')
+  return domain
+}
+
+export function findDomain(db: Database, accountId: number, uuid: UuidBytes): Domain | undefined {
+  const row = sql(db).byUuid.get(uuid, accountId)
+  return row ? domainOf(row) : undefined
 }
 
 export function findDomainByName(db: Database, accountId: number, domain: string): Domain | undefined {
@@ -161,7 +185,18 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const created = await app.commit.write((tx) => {
     requireFree(tx.db, actor.accountId, domain)
     const now = app.eventTime()
-    sql(tx.db).insert.run(uuid, actor.accountId, domain, selector, key.publicKey, sealed, SENDING_SUBDOMAIN, now, now)
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      domain,
+      selector,
+      key.publicKey,
+      sealed,
+      SENDING_SUBDOMAIN,
+      app.clock.now() + FIRST_CHECK_MS,
+      now,
+      now,
+    )
     audit(app, tx, actor, { action: 'domain.created', resourceType: 'domain', resourceId: id, metadata: { domain } })
     return getDomain(tx.db, actor.accountId, id)
   })
@@ -171,10 +206,15 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
 function requireFree(db: Database, accountId: number, domain: string): void {
   if (sql(db).byName.get(domain, accountId))
     throw conflict('domain_exists', `${domain} is already registered on this account.`)
-  if ((sql(db).verifiedElsewhere.get(domain, accountId)?.n ?? 0) > 0) {
-    throw conflict('domain_taken', `${domain} is registered and verified by another account.`)
-  }
+  if (isVerifiedElsewhere(db, accountId, domain)) throw domainTaken(domain)
 }
+
+/** Whether another account has verified the domain, so that it is theirs. */
+export const isVerifiedElsewhere = (db: Database, accountId: number, domain: string): boolean =>
+  (sql(db).verifiedElsewhere.get(domain, accountId)?.n ?? 0) > 0
+
+export const domainTaken = (domain: string) =>
+  conflict('domain_taken', `${domain} is registered and verified by another account.`)
 
 function warningsOf(domain: string): string[] {
   if (!domain.startsWith(`${SENDING_SUBDOMAIN}.`)) return []
@@ -183,3 +223,62 @@ function warningsOf(domain: string): string[] {
     `${domain} already carries the sending subdomain: its envelope sender will be ${SENDING_SUBDOMAIN}.${domain}. To send as @${parent}, register ${parent} instead.`,
   ]
 }
+
+/** Says whether mail to the domain is taken in, whatever its MX record says. */
+export function changeDomain(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: { readonly inboundEnabled: boolean },
+): Promise<Domain> {
+  return app.commit.write((tx) => {
+    const domain = getDomain(tx.db, actor.accountId, id)
+    if (domain.inboundEnabled === change.inboundEnabled) return domain
+    sql(tx.db).setInbound.run(change.inboundEnabled ? 1 : 0, app.eventTime(), domain.id)
+    audit(app, tx, actor, {
+      action: 'domain.updated',
+      resourceType: 'domain',
+      resourceId: formatUuid(domain.uuid),
+      metadata: { domain: domain.domain, inbound_enabled: change.inboundEnabled },
+    })
+    return getDomain(tx.db, actor.accountId, id)
+  })
+}
+
+/** Takes the domain out of the account; nothing can be sent from it any more. Its key stays. Throws 404. */
+export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain {
+  const domain = getDomain(tx.db, actor.accountId, id)
+  const now = app.eventTime()
+  sql(tx.db).markDeleted.run(now, now, domain.id)
+  audit(app, tx, actor, {
+    action: 'domain.deleted',
+    resourceType: 'domain',
+    resourceId: formatUuid(domain.uuid),
+    metadata: { domain: domain.domain },
+  })
+  return domain
+}
+
+/** Deleted domains whose row is still there, by id, after the one with id `after`. */
+export const deletedDomains = (db: Database, after: number, limit: number): Domain[] =>
+  sql(db).deleted.all(after, limit).map(domainOf)
+
+/** Removes the row of a deleted domain, and with it the key. */
+export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
+
+/** Domains whose check is due at `now`, in order, after the one that `after` names. */
+export const dueDomains = (
+  db: Database,
+  now: Millis,
+  after: { readonly nextCheckAt: Millis; readonly id: number },
+  limit: number,
+): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, now, limit).map(domainOf)
+
+/** Who acts when the service does something by itself for a domain's account. */
+export const systemActor = (domain: Pick<Domain, 'accountId' | 'accountUuid'>): Actor => ({
+  accountId: domain.accountId,
+  accountUuid: formatUuid(domain.accountUuid),
+  type: 'system',
+  id: 'system',
+  scopes: new Set(),
+})

@@ -6,7 +6,8 @@ import { accounts } from '../accounts/tables.ts'
 export const domains = sqliteTable(
   'domains',
   {
-    id: integer('id').primaryKey(),
+    /** Never given twice: emails name it after the row is gone. */
+    id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
       .notNull()
@@ -29,6 +30,10 @@ export const domains = sqliteTable(
     mxVerifiedAt: time('mx_verified_at'),
     verifiedAt: time('verified_at'),
     checkedAt: time('checked_at'),
+    /** When its DNS is looked at again without being asked. */
+    nextCheckAt: time('next_check_at').notNull(),
+    /** JSON of `Failing` in standing.ts; null: nothing is. */
+    failing: text('failing'),
     /** Set when deleted; the row stays for its key until the domain's open mail is final. */
     deletedAt: time('deleted_at'),
     createdAt: time('created_at').notNull(),
@@ -37,5 +42,7 @@ export const domains = sqliteTable(
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
     index('domains_name').on(t.domain),
+    index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
+    index('domains_deleted').on(t.deletedAt).where(sql`deleted_at is not null`),
   ],
 )

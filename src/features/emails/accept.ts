@@ -7,9 +7,9 @@ import type { Millis } from '#platform/clock.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { AppError, insufficientStorage, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { accountOfActor, requireSending, takeQuota } from '../accounts/accounts.ts'
+import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { record } from '../events/record.ts'
 import { findStream } from '../streams/streams.ts'
@@ -74,6 +74,7 @@ export async function acceptEmail(
   if (replay) return replay
   admit()
   requireSendable(app, actor, draft)
+  await requireDiskSpace(app)
   const content = await storeContent(app, draft)
   const accepted = await app.commit.write((tx) => {
     const earlier = findReplay(app, actor, draft)
@@ -103,7 +104,7 @@ export function findReplay(app: Pick<App, 'db'>, actor: Actor, draft: Draft): Ac
 
 /** What the database decides about a draft; throws the refusal: paused account, unknown domain or stream. */
 export function requireSendable(app: App, actor: Actor, draft: Draft) {
-  const account = accountOfActor(app, app.db, actor.accountId)
+  const account = sendingAccount(app.config, app.db, actor.accountId)
   requireSending(account)
   const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
   if (!domain) {
@@ -125,6 +126,11 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
   if (streamId === undefined)
     throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
   return { account, domainId: domain.id, sandbox, streamId }
+}
+
+/** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
+export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
+  if (await app.disk.isLow()) throw insufficientStorage()
 }
 
 /** Puts bodies and attachments on disk. */

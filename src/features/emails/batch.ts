@@ -9,9 +9,16 @@ import { prepared } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { days } from '#platform/units.ts'
-import { accountOfActor, requireSending, takeQuota } from '../accounts/accounts.ts'
+import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { insertOperation } from '../operations/operations.ts'
-import { findReplay, insertEmail, requireSendable, type StoredContent, storeContent } from './accept.ts'
+import {
+  findReplay,
+  insertEmail,
+  requireDiskSpace,
+  requireSendable,
+  type StoredContent,
+  storeContent,
+} from './accept.ts'
 import { canonicalJson, type Draft, draftOf } from './draft.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
 
@@ -48,7 +55,7 @@ export async function acceptBatch(
   const replay = idempotency && replyTo(app, actor, idempotency)
   if (replay) return replay
   admit()
-  requireSending(accountOfActor(app, app.db, actor.accountId))
+  requireSending(sendingAccount(app.config, app.db, actor.accountId))
   const errors: BatchResponse['errors'] = []
   const drafts: { index: number; draft: Draft }[] = []
   for (const [index, given] of input.emails.entries()) {
@@ -60,6 +67,7 @@ export async function acceptBatch(
       errors.push({ index, error: itemError(error) })
     }
   }
+  if (drafts.some(({ draft }) => !findReplay(app, actor, draft))) await requireDiskSpace(app)
   const items = await Promise.all(
     drafts.map(async ({ index, draft }): Promise<Item> => ({ index, draft, content: await storeContent(app, draft) })),
   )
@@ -150,7 +158,7 @@ function insertBatch(
   }
   const counted = placed.filter(({ item, placement }) => placement && !placement.sandbox && isFirst(item))
   const recipients = counted.reduce((sum, { item }) => sum + item.draft.recipients.length, 0)
-  const account = accountOfActor(app, tx.db, actor.accountId)
+  const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
   const operation = insertOperation(app, tx, actor, {

@@ -7,7 +7,7 @@ import { invalid, tooMany } from '#platform/errors.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
-import { accountOfActor } from '../accounts/accounts.ts'
+import { sendingAccount } from '../accounts/accounts.ts'
 import { acceptEmail } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
@@ -37,7 +37,7 @@ export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) 
   const limiter = createRateLimiter(app.clock)
 
   const takeRate = (actor: Actor): void => {
-    const account = accountOfActor(app, app.db, actor.accountId)
+    const account = sendingAccount(app.config, app.db, actor.accountId)
     if (account.plan === 'unlimited') return
     const taken = limiter.take(String(actor.accountId), 1, {
       ratePerSecond: app.config.sendRatePerSecond,

@@ -98,7 +98,7 @@ const sql = prepared((db) => ({
   ),
   cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
   retry: db.prepare(
-    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
+    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
      WHERE id = ? AND status = ?`,
   ),
   interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
@@ -305,7 +305,10 @@ export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): boolean {
   return true
 }
 
-/** Puts a finished recipient back into the queue: the explicit decision behind a dead letter's retry. False when it is not in `from`. */
+/**
+ * Puts a finished recipient back into the queue, with a new time until expiry: the explicit decision behind a dead letter's retry. False when it
+ * is not in `from`.
+ */
 export function requeueFinished(
   tx: Tx,
   at: { recipientId: number; emailId: number; lane: string; nextAt: Millis; now: Millis; from: Status },
@@ -313,6 +316,7 @@ export function requeueFinished(
   const { changes } = sql(tx.db).retry.run(
     statusCode('queued'),
     at.lane,
+    at.nextAt,
     at.nextAt,
     at.recipientId,
     statusCode(at.from),

@@ -69,6 +69,8 @@ export const recipients = sqliteTable(
     /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
     nextAt: time('next_at'),
     attempts: integer('attempts').notNull().default(0),
+    /** When it was put back into the queue from the dead letters: expiry counts from here. Null: from the email's own time. */
+    retryFrom: time('retry_from'),
     /** Start of the DATA phase whose end is not known, or that ended in acceptance. */
     deliveryStartedAt: time('delivery_started_at'),
     deliveredAt: time('delivered_at'),

@@ -1,8 +1,11 @@
 /** @module Long-running and bulk work as the API shows it. The only writer of `operations`. */
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 
 export interface NewOperation {
@@ -14,7 +17,33 @@ export interface NewOperation {
   readonly errorSummary: string | null
 }
 
+export interface Operation {
+  readonly uuid: UuidBytes
+  readonly type: string
+  readonly status: string
+  readonly totalItems: number
+  readonly completedItems: number
+  readonly failedItems: number
+  readonly errorSummary: string | null
+  /** JSON object. */
+  readonly metadata: string | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  readonly completedAt: Millis | null
+  readonly expiresAt: Millis
+}
+
+const COLUMNS = `uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,
+  error_summary AS errorSummary, metadata, created_at AS createdAt, updated_at AS updatedAt, completed_at AS completedAt, expires_at AS expiresAt`
+
 const sql = prepared((db) => ({
+  byUuid: db.prepare<Operation, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM operations WHERE uuid = ? AND account_id = ?`,
+  ),
+  page: db.prepare<Operation, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM operations WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, created_at, updated_at,
      completed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -46,3 +75,21 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
   if (!row) throw new Error('the operation was not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
+
+/** The account's operation; 404 when it has none with this id. */
+export function getOperation(db: Database, accountId: number, id: string): Operation {
+  const uuid = parseUuid(id)
+  const operation = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!operation) throw notFound('operation_not_found', 'There is no operation with this id.')
+  return operation
+}
+
+/** A page of the account's operations, newest first. The total is counted in the index. */
+export const listOperations = (
+  db: Database,
+  accountId: number,
+  page: { limit: number; offset: number },
+): { operations: Operation[]; total: number } => ({
+  operations: sql(db).page.all(accountId, page.limit, page.offset),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})

@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time, uuid } from '#platform/db/columns.ts'
 import { accounts } from '../accounts/tables.ts'
@@ -14,6 +15,8 @@ export const streams = sqliteTable(
     name: text('name').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
+    /** Null: it exists. Emails keep naming a deleted stream. */
+    deletedAt: time('deleted_at'),
   },
-  (t) => [uniqueIndex('streams_slug').on(t.accountId, t.slug)],
+  (t) => [uniqueIndex('streams_slug').on(t.accountId, t.slug).where(sql`deleted_at is null`)],
 )

@@ -13,12 +13,16 @@ const ROWS_PER_MONTH = 2 ** 36
 
 export const refOf = (month: number, id: number): number => month * ROWS_PER_MONTH + id
 
-export const monthName = (month: number): string => `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
+export const monthName = (month: number): string =>
+  `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
 
-export const partFile = (folder: string, month: number, hash: Uint8Array): string => join(folder, monthName(month), `${hash.toHex()}.zst`)
+export const partFile = (folder: string, month: number, hash: Uint8Array): string =>
+  join(folder, monthName(month), `${hash.toHex()}.zst`)
 
 const sql = prepared((db) => ({
-  get: db.prepare<{ hash: Uint8Array; encoding: number; data: Uint8Array | null }, [number]>('SELECT hash, encoding, data FROM parts WHERE id = ?'),
+  get: db.prepare<{ hash: Uint8Array; encoding: number; data: Uint8Array | null }, [number]>(
+    'SELECT hash, encoding, data FROM parts WHERE id = ?',
+  ),
 }))
 
 export interface ContentReader {

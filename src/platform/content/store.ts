@@ -18,6 +18,12 @@ export type ContentRef = number
 
 /** Parts above this lie in files of their own, so that the database stays quick to copy. */
 const LARGEST_INLINE_BYTES = 256 * 1024
+/**
+ * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
+ * random page of the index, which costs more to write than a small part, and ever more as the month grows.
+ */
+const SMALLEST_INDEXED_BYTES = 16 * 1024
+const MOST_REMEMBERED = 10_000
 /** Below this, compressing saves nothing. */
 const SMALLEST_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
@@ -27,7 +33,9 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
 ) STRICT`
 
 const sql = prepared((db) => ({
-  find: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM parts WHERE hash = ?'),
+  find: db.prepare<{ id: number }, [Uint8Array]>(
+    `SELECT id FROM parts WHERE hash = ? AND size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
+  ),
   insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
     'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
   ),
@@ -45,6 +53,8 @@ export class ContentStore {
   readonly #options: CommitterOptions
   readonly #months = new Map<number, Committer>()
   readonly #reader: ContentReader
+  /** Small parts stored lately: hash and month -> row. */
+  readonly #remembered = new Map<string, number>()
 
   /** @param folder made when it is missing */
   constructor(folder: string, options: CommitterOptions = {}) {
@@ -62,18 +72,28 @@ export class ContentStore {
       const committer = this.#month(month)
       const ready: Prepared[] = []
       for (const part of parts) ready.push(await this.#prepare(part, month))
-      const ids = await committer.write((tx) => {
-        const statements = sql(tx.db)
-        return ready.map((part) => {
-          const id = statements.find.get(part.hash)?.id ?? statements.insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
-          if (id === undefined) throw new Error('a content part was not stored')
-          return id
-        })
-      })
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)))
+      for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     } catch (error) {
       throw storageError(error)
     }
+  }
+
+  #insert(db: Database, month: number, part: Prepared): number {
+    const { find, insert } = sql(db)
+    const isSmall = part.sizeBytes < SMALLEST_INDEXED_BYTES
+    const known = isSmall ? this.#remembered.get(rememberedKey(month, part)) : find.get(part.hash)?.id
+    const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
+    if (id === undefined) throw new Error('a content part was not stored')
+    return id
+  }
+
+  /** Only after the commit: an id of a group that failed leads nowhere. */
+  #remember(month: number, part: Prepared, id: number | undefined): void {
+    if (id === undefined || part.sizeBytes >= SMALLEST_INDEXED_BYTES) return
+    if (this.#remembered.size >= MOST_REMEMBERED) this.#remembered.clear()
+    this.#remembered.set(rememberedKey(month, part), id)
   }
 
   /** A part's bytes. Throws when the reference leads nowhere. */
@@ -98,7 +118,9 @@ export class ContentStore {
       const path = join(this.#folder, `${monthName(month)}.db`)
       const db = openDatabase(path)
       db.run(SCHEMA)
-      db.run('CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash)')
+      db.run(
+        `CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
+      )
       committer = new Committer(db, path, this.#options)
       this.#months.set(month, committer)
     }
@@ -121,6 +143,8 @@ export class ContentStore {
     return { hash, sizeBytes, encoding: ENCODING.file, data: null }
   }
 }
+
+const rememberedKey = (month: number, part: Prepared): string => `${month} ${part.hash.toBase64()}`
 
 const monthOf = (now: Millis): number => {
   const date = new Date(now)

@@ -5,6 +5,7 @@
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
+import { KiB } from '../units.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
@@ -16,8 +17,12 @@ const PEAK_FACTOR = 4
 /** The same once bytes and text are garbage: the parsed strings and what the handler decodes from them. */
 const PARSED_FACTOR = 2
 /** Step by which the reservation of a body of unknown length grows. */
-const CHUNKED_STEP_BYTES = 256 * 1024
+const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
+const MAX_STRANGER_BYTES = 64 * KiB
+/** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
+const LARGE_BODY_BYTES = 64 * KiB
+const LARGE_BODY_SHARE = 0.75
 
 export interface BodyReaderOptions {
   readonly maxBodyBytes: number
@@ -28,13 +33,17 @@ export interface BodyReaderOptions {
 
 export interface BodyReader {
   /** Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read. */
-  refuseTooLarge(request: Request): void
+  refuseTooLarge(request: Request, sender: Sender): void
   /**
    * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, accepts: 'json' | 'json-or-form'): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: Format): Promise<ReadBody>
 }
+
+/** Strangers may send small bodies only: nobody has to answer for what they do. */
+export type Sender = 'authenticated' | 'stranger'
+export type Format = 'json' | 'json-or-form'
 
 export interface ReadBody {
   readonly value: unknown
@@ -45,24 +54,37 @@ const EMPTY: ReadBody = { value: undefined, reservation: undefined }
 
 export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: BodyReaderOptions): BodyReader {
   // A body that could never be reserved is too large, not "try again later".
-  const maxBytes = Math.min(maxBodyBytes, Math.floor(memory.limitBytes / PEAK_FACTOR))
+  const largeBodyLimit = memory.limitBytes * LARGE_BODY_SHARE
+  const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
+  const maxBytesOf = (sender: Sender): number =>
+    sender === 'stranger' ? Math.min(maxBytes, MAX_STRANGER_BYTES) : maxBytes
   const deadline = createDeadline(clock, timeoutMs)
 
+  const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
+    sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
+  const reserve = (sizeBytes: number): Reservation | undefined =>
+    isCrowded(sizeBytes, sizeBytes * PEAK_FACTOR) ? undefined : memory.reserve(sizeBytes * PEAK_FACTOR)
+  const grow: Grow = (reservation, sizeBytes) => {
+    const heldBytes = sizeBytes * PEAK_FACTOR
+    return !isCrowded(sizeBytes, heldBytes - reservation.bytes) && reservation.resize(heldBytes)
+  }
+
   return {
-    refuseTooLarge(request) {
+    refuseTooLarge(request, sender) {
       const length = request.headers.get('content-length')
-      if (length !== null && Number(length) > maxBytes) throw tooLarge(maxBytes)
+      const limitBytes = maxBytesOf(sender)
+      if (length !== null && Number(length) > limitBytes) throw tooLarge(limitBytes)
     },
 
-    async read(request, accepts) {
+    async read(request, sender, accepts) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
-      const reservation = memory.reserve((isChunked ? CHUNKED_STEP_BYTES : Number(length)) * PEAK_FACTOR)
+      const reservation = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reservation) throw serverBusy()
       try {
         const bytes = isChunked
-          ? await readChunked(request, maxBytes, reservation, deadline)
+          ? await readChunked(request, maxBytesOf(sender), reservation, grow, deadline)
           : await deadline.within(request.bytes(), bodyTooSlow)
         if (bytes.length === 0) {
           reservation.release()
@@ -78,10 +100,14 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
   }
 }
 
+/** Makes a reservation fit a body of so many bytes; false when that may not be. */
+type Grow = (reservation: Reservation, sizeBytes: number) => boolean
+
 async function readChunked(
   request: Request,
   maxBytes: number,
   reservation: Reservation,
+  grow: Grow,
   deadline: Deadline,
 ): Promise<Uint8Array> {
   const reader = request.body?.getReader()
@@ -94,7 +120,7 @@ async function readChunked(
       if (done) return
       size += value.length
       if (size > maxBytes) throw tooLarge(maxBytes)
-      if (size * PEAK_FACTOR > reservation.bytes && !reservation.resize((size + CHUNKED_STEP_BYTES) * PEAK_FACTOR)) {
+      if (size * PEAK_FACTOR > reservation.bytes && !grow(reservation, size + CHUNKED_STEP_BYTES)) {
         throw serverBusy()
       }
       chunks.push(value)
@@ -112,12 +138,7 @@ async function readChunked(
 // RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-async function parse(
-  request: Request,
-  bytes: Uint8Array,
-  accepts: 'json' | 'json-or-form',
-  reservation: Reservation,
-): Promise<unknown> {
+async function parse(request: Request, bytes: Uint8Array, accepts: Format, reservation: Reservation): Promise<unknown> {
   refuseContentEncoding(request)
   const contentType = request.headers.get('content-type')
   if (accepts === 'json-or-form' && contentType !== null && FORM_TYPE.test(contentType)) {

@@ -72,4 +72,4 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
 }
 
 const tokensAt = (bucket: Bucket, rate: Rate, nowMs: number): number =>
-  Math.min(rate.burst, bucket.tokens + ((nowMs - bucket.atMs) / 1000) * rate.ratePerSecond)
+  Math.min(rate.burst, bucket.tokens + (Math.max(0, nowMs - bucket.atMs) / 1000) * rate.ratePerSecond)

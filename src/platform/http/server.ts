@@ -171,12 +171,13 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       set.headers['x-request-id'] = context.requestId
       set.headers['x-content-type-options'] = 'nosniff'
       if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
-      if (!table.isPublic(request.method, path)) {
+      const isPublic = table.isPublic(request.method, path)
+      if (!isPublic) {
         const found = authenticate(apiKeyOf(request.headers), context.clientIp)
         context.actor = found instanceof Promise ? await found : found
         if (context.actor === undefined) throw unauthorized()
       }
-      bodies.refuseTooLarge(request)
+      bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated')
     })
     .onTransform({ as: 'global' }, async (elysia) => {
       // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
@@ -194,7 +195,8 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
       if (request.method === 'GET' || request.method === 'HEAD') return
-      const { value, reservation } = await bodies.read(request, isApiPath(route) ? 'json' : 'json-or-form')
+      const sender = requiredScope === undefined ? 'stranger' : 'authenticated'
+      const { value, reservation } = await bodies.read(request, sender, isApiPath(route) ? 'json' : 'json-or-form')
       context.reservation = reservation
       const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
       throwIfInvalid(rules.checkBody?.(body))

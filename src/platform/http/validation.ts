@@ -48,11 +48,13 @@ function collect(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] 
   return [...details].map(([field, message]) => ({ field, message }))
 }
 
-/** A union fails as a whole; when one variant has the value's type, that one's errors say more. */
+/** A union fails as a whole; when one variant has the value's type, that one's errors say more, unless the union has words of its own. */
 function* leavesOf(error: ValueError): Generator<ValueError> {
-  if (error.type === ValueErrorType.Union && error.value !== null && typeof error.value === 'object') {
-    const kind = Array.isArray(error.value) ? 'array' : 'object'
-    const variants: readonly TSchema[] = error.schema['anyOf']
+  const { type, value, schema } = error
+  const isOpen = type === ValueErrorType.Union && schema['errorMessage'] === undefined
+  if (isOpen && value !== null && typeof value === 'object') {
+    const kind = Array.isArray(value) ? 'array' : 'object'
+    const variants: readonly TSchema[] = schema['anyOf']
     const index = variants.findIndex((variant) => variant['type'] === kind)
     const nested = index === -1 ? undefined : error.errors[index]
     if (nested) {

@@ -153,7 +153,7 @@ describe('JSON', () => {
 
   test('brackets inside of strings are text', async () => {
     await using server = startTestServer()
-    const content = `\\"[{`.repeat(500) + '\\\\'
+    const content = `${'\\"[{'.repeat(500)}\\\\`
     expect((await post(server, JSON.stringify({ label: 'x', content }))).status).toBe(201)
   })
 
@@ -214,6 +214,22 @@ describe('size', () => {
     expect(server.memory.inUseBytes).toBe(0)
   })
 
+  test('a stranger may send 64 KiB and no more', async () => {
+    await using server = startTestServer({ maxBodyBytes: 1 * MiB })
+    const send = (sizeBytes: number, isChunked: boolean) => {
+      const form = `email=${'a'.repeat(sizeBytes - 'email='.length)}`
+      return server.request('/page', {
+        method: 'POST',
+        body: isChunked ? chunked(form) : form,
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      })
+    }
+    for (const isChunked of [false, true]) {
+      expect((await send(64 * KiB, isChunked)).status).toBe(200)
+      expect(await statusAndCode(await send(64 * KiB + 1, isChunked))).toEqual([413, 'payload_too_large'])
+    }
+  })
+
   test('an endless chunked body ends at the limit', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     using raw = await openRaw(server.port)
@@ -226,7 +242,7 @@ describe('size', () => {
 
 describe('memory', () => {
   test('over the budget is a 503 with Retry-After, and what is held comes back', async () => {
-    await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 2 * MiB })
+    await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 3 * MiB })
     using raw = await openRaw(server.port)
     const head = (length: number) =>
       `POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`
@@ -243,6 +259,18 @@ describe('memory', () => {
     expect(statusesIn(await raw.until((text) => text.includes('"data"')))).toEqual([201])
     expect(server.memory.inUseBytes).toBe(0)
     expect((await post(server, body)).status).toBe(201)
+  })
+
+  test('large bodies leave a quarter of the memory to small ones', async () => {
+    await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 2 * MiB })
+    using raw = await openRaw(server.port)
+    const large = 300 * KiB
+    raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${large}\r\n\r\n{`)
+    await until(() => server.memory.inUseBytes > 0)
+    const withContent = (bytes: number) => JSON.stringify({ label: 'x', content: 'a'.repeat(bytes) })
+    expect((await post(server, withContent(100 * KiB))).status).toBe(503)
+    expect((await post(server, chunked(withContent(100 * KiB)))).status).toBe(503)
+    expect((await post(server, withContent(60 * KiB))).status).toBe(201)
   })
 
   test('a body that no budget could ever hold is a 413', async () => {

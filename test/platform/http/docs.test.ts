@@ -51,7 +51,7 @@ test('every operation is valid: unique id, described responses, declared path pa
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length)
   for (const { path, parameters, responses, requestBody } of operations) {
     const inPath = parameters.filter((p) => p.in === 'path' && p.required).map(({ name }) => `{${name}}`)
-    expect(path.match(/\{\w+\}/g) ?? []).toEqual(inPath)
+    expect([...path.matchAll(/\{\w+\}/g)].map(([name]) => name)).toEqual(inPath)
     for (const response of Object.values(responses)) {
       if (response.$ref) expect(components.responses).toHaveProperty(response.$ref.split('/').at(-1) ?? '')
       else expect(response.description).toBeString()

@@ -1,0 +1,145 @@
+/** @module Wire shapes of domains, and from a stored domain to them. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { Config } from '#platform/config.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type Domain, recordsOf } from './domains.ts'
+import type { Verification } from './verify.ts'
+
+export const NewDomain = Closed({
+  domain: Type.String({
+    minLength: 1,
+    maxLength: 1024,
+    description:
+      'The domain of your From addresses, such as example.com; no public suffix, IP address or single label.',
+  }),
+})
+
+export const DomainChange = Closed({
+  inbound_enabled: Type.Boolean({
+    description: 'Whether mail to the domain is taken in; counts also before its MX record verifies.',
+  }),
+})
+
+const DnsRecord = (description: string) =>
+  Type.Object(
+    {
+      type: Type.Union([Type.Literal('TXT'), Type.Literal('MX'), Type.Literal('CNAME')], {
+        description: 'Type of the record.',
+      }),
+      host: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
+      value: Type.String({ description: 'What to publish: a TXT without quotes, an MX without its priority.' }),
+      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX.' })),
+      verified: Type.Boolean({ description: 'Whether it was found.' }),
+    },
+    { description },
+  )
+
+const DNS_RECORDS = Type.Object(
+  {
+    spf: DnsRecord('Allows our addresses to send; at the sending subdomain.'),
+    dkim: DnsRecord('The key that receivers check signatures with.'),
+    dmarc: DnsRecord('The policy for mail that fails; any valid one passes.'),
+    return_path: DnsRecord('Brings bounces back to us; at the sending subdomain.'),
+    mx: DnsRecord('Only wanted for receiving mail through this service.'),
+  },
+  { description: 'The DNS records to publish.' },
+)
+
+const FIELDS = {
+  id: Uuid({ description: 'Id of the domain.' }),
+  account_id: Uuid({ description: 'Account that registered it.' }),
+  dkim_selector: Type.String({ description: 'DKIM selector: the label before `._domainkey`.' }),
+  dkim_public_key: OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
+  sending_subdomain: Type.String({ description: 'Label of the envelope sender below the domain, such as `send`.' }),
+  status: Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
+    description: '`verified` while SPF, DKIM and return path are; `pending` mail is captured and does not leave.',
+  }),
+  spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
+  dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
+  dmarc_verified: Type.Boolean({ description: 'The domain, or the one above it, has a valid DMARC policy.' }),
+  return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
+  mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
+  mx_verified_at: OptionalNullable(Timestamp(), { description: 'Since when the MX is verified.' }),
+  inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is taken in.' }),
+  tracking_domain: OptionalNullable(Type.String(), { description: 'Host name of tracked links.' }),
+  tracking_domain_verified: Type.Boolean({ description: 'The CNAME of the tracking host points to us.' }),
+  tracking_domain_verified_at: OptionalNullable(Timestamp(), {
+    description: 'Since when the tracking host is verified.',
+  }),
+  verified_at: OptionalNullable(Timestamp(), { description: 'Since when the domain is verified.' }),
+  dns_records: DNS_RECORDS,
+  created_at: Timestamp({ description: 'When it was registered.' }),
+  updated_at: Timestamp({ description: 'When anything of it last changed.' }),
+}
+
+export const DomainWire = Type.Object({ ...FIELDS, domain: Type.String({ description: 'The name, in A-labels.' }) })
+export type DomainWire = Static<typeof DomainWire>
+
+export const CreatedDomain = Type.Object({
+  data: DomainWire,
+  warnings: Type.Optional(
+    Type.Array(Type.String(), { description: 'Present when the name already carries the sending subdomain.' }),
+  ),
+})
+
+const Check = (description: string) =>
+  Type.Object(
+    {
+      verified: Type.Boolean({ description: 'Whether it counts as verified now.' }),
+      detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
+    },
+    { description },
+  )
+
+const CHECKS = {
+  spf: Check('The SPF record.'),
+  dkim: Check('The DKIM key.'),
+  dmarc: Check('The DMARC policy; without one the domain still verifies.'),
+  return_path: Check('The MX of the sending subdomain.'),
+  mx: Check('The MX of the domain itself; without it the domain still verifies.'),
+}
+
+/** The domain's fields, except that `domain` is the Domain itself. */
+export const VerificationWire = Type.Object({
+  ...FIELDS,
+  domain: Type.Object(DomainWire.properties, { description: 'The domain once more, as an object.' }),
+  checks: Type.Object(CHECKS, {
+    description: 'What DNS says now. A failed look-up leaves a flag as it was and says so.',
+  }),
+  fully_verified: Type.Boolean({ description: 'Whether SPF, DKIM and return path are all verified.' }),
+})
+export type VerificationWire = Static<typeof VerificationWire>
+
+export function domainWire(config: Config, domain: Domain): DomainWire {
+  const { verified } = domain
+  return {
+    id: formatUuid(domain.uuid),
+    account_id: formatUuid(domain.accountUuid),
+    domain: domain.domain,
+    dkim_selector: domain.dkimSelector,
+    dkim_public_key: domain.dkimPublicKey,
+    sending_subdomain: domain.sendingSubdomain,
+    status: domain.verifiedAt === null ? 'pending' : 'verified',
+    spf_verified: verified.spf,
+    dkim_verified: verified.dkim,
+    dmarc_verified: verified.dmarc,
+    return_path_verified: verified.return_path,
+    mx_verified: verified.mx,
+    mx_verified_at: isoTimeOrNull(domain.mxVerifiedAt),
+    inbound_enabled: domain.inboundEnabled,
+    tracking_domain: null,
+    tracking_domain_verified: false,
+    tracking_domain_verified_at: null,
+    verified_at: isoTimeOrNull(domain.verifiedAt),
+    dns_records: recordsOf(config, domain),
+    created_at: isoTime(domain.createdAt),
+    updated_at: isoTime(domain.updatedAt),
+  }
+}
+
+export function verificationWire(config: Config, { domain, checks, fullyVerified }: Verification): VerificationWire {
+  const wire = domainWire(config, domain)
+  return { ...wire, domain: wire, checks, fully_verified: fullyVerified }
+}

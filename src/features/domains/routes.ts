@@ -1,0 +1,112 @@
+/** @module /v1/domains: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
+import {
+  CreatedDomain,
+  DomainChange,
+  DomainWire,
+  domainWire,
+  NewDomain,
+  VerificationWire,
+  verificationWire,
+} from './model.ts'
+import { verifyDomain } from './verify.ts'
+
+const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
+const tags = ['Domains']
+
+/** The one use case that is not of this feature: deleting a domain ends its mail, and mail builds on domains. */
+export interface DomainUseCases {
+  readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
+}
+
+export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
+  new Elysia({ prefix: '/v1/domains' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { domains, total } = listDomains(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        return list(
+          domains.map((domain) => domainWire(app.config, domain)),
+          { ...page, total },
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(DomainWire),
+        detail: { summary: 'List domains', description: 'Newest first.', tags, ...requires('domains:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const { domain, warnings } = await createDomain(app, actor, body.domain)
+        const data = domainWire(app.config, domain)
+        return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
+      },
+      {
+        body: NewDomain,
+        response: { 201: CreatedDomain },
+        detail: {
+          summary: 'Register a domain',
+          description: 'Makes its DKIM key. Publish the `dns_records`, then verify.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .get('/:id', ({ actor, params }) => one(domainWire(app.config, getDomain(app.db, actor.accountId, params.id))), {
+      params: IdParam,
+      response: One(DomainWire),
+      detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
+    })
+    .patch(
+      '/:id',
+      async ({ actor, params, body }) => {
+        const domain = await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })
+        return one(domainWire(app.config, domain))
+      },
+      {
+        params: IdParam,
+        body: DomainChange,
+        response: One(DomainWire),
+        detail: { summary: 'Switch inbound mail of a domain on or off', tags, ...requires('domains:write') },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteDomain(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: IdParam,
+        detail: {
+          summary: 'Delete a domain',
+          description: 'Cancels its scheduled mail; what is already queued is still sent and signed.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/verify',
+      async ({ actor, params }) => one(verificationWire(app.config, await verifyDomain(app, actor, params.id))),
+      {
+        params: IdParam,
+        response: One(VerificationWire),
+        detail: {
+          summary: 'Verify a domain',
+          description: 'Asks DNS now and says for each record what was found, what was expected and what to publish.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )

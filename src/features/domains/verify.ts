@@ -1,0 +1,130 @@
+/**
+ * @module Verifies a domain on request: looks at its DNS now, stores what was found and answers it; `standing.ts` has the rules. With domains.ts
+ * the only writer of `domains`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { checkDomain, type DomainChecks } from './checks.ts'
+import type { DnsRecordKey } from './dns-records.ts'
+import { type Domain, dnsOf, domainTaken, getDomain, isVerifiedElsewhere } from './domains.ts'
+import { isSameStanding, SENDING_RECORDS, standingAfter, untilNextLook } from './standing.ts'
+
+const sql = prepared((db) => ({
+  setStanding: db.prepare(
+    `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, inbound_enabled = ?,
+     mx_verified_at = ?, verified_at = ?, failing = ?, checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
+  ),
+  setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
+}))
+
+/** What is shown of a check: `verified` is the domain's flag after the look, `detail` what this look found. */
+export interface ShownCheck {
+  readonly verified: boolean
+  readonly detail: string
+}
+
+export interface Verification {
+  readonly domain: Domain
+  readonly checks: Readonly<Record<DnsRecordKey, ShownCheck>>
+  /** Whether mail of the domain goes out: SPF, DKIM and return path are verified. */
+  readonly fullyVerified: boolean
+}
+
+/**
+ * Looks at the DNS of the account's domain and stores the result. 404 for a domain that is not the account's, also when it was deleted meanwhile;
+ * 409 `domain_taken`, with nothing changed, while another account has it verified.
+ * @param id public id
+ */
+export async function verifyDomain(app: App, actor: Actor, id: string): Promise<Verification> {
+  const asked = ownableDomain(app.db, actor, id)
+  const checks = await checkDomain(app.freshResolver, dnsOf(app.config, asked))
+  return app.commit.write((tx) => {
+    const before = ownableDomain(tx.db, actor, id)
+    storeLook(app, tx, actor, before, checks, 'request')
+    const domain = getDomain(tx.db, actor.accountId, id)
+    return {
+      domain,
+      checks: shownChecks(domain, checks),
+      fullyVerified: SENDING_RECORDS.every((key) => domain.verified[key]),
+    }
+  })
+}
+
+function ownableDomain(db: Database, actor: Actor, id: string): Domain {
+  const domain = getDomain(db, actor.accountId, id)
+  if (isVerifiedElsewhere(db, actor.accountId, domain.domain)) throw domainTaken(domain.domain)
+  return domain
+}
+
+/** Stores what a look found, with an audit row when the domain's status changes. `before` was read in this transaction. */
+export function storeLook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  before: Domain,
+  checks: DomainChecks,
+  by: 'request' | 'schedule',
+): void {
+  const now = app.eventTime()
+  const after = standingAfter(before, checks, { by, now })
+  const updatedAt = isSameStanding(before, after) ? before.updatedAt : now
+  const { verified } = after
+  sql(tx.db).setStanding.run(
+    verified.spf ? 1 : 0,
+    verified.dkim ? 1 : 0,
+    verified.dmarc ? 1 : 0,
+    verified.return_path ? 1 : 0,
+    verified.mx ? 1 : 0,
+    after.inboundEnabled ? 1 : 0,
+    after.mxVerifiedAt,
+    after.verifiedAt,
+    Object.keys(after.failing).length > 0 ? JSON.stringify(after.failing) : null,
+    now,
+    app.clock.now() + untilNextLook(after, checks, now - updatedAt),
+    updatedAt,
+    before.id,
+  )
+  if ((before.verifiedAt === null) === (after.verifiedAt === null)) return
+  audit(app, tx, actor, {
+    action: after.verifiedAt === null ? 'domain.unverified' : 'domain.verified',
+    resourceType: 'domain',
+    resourceId: formatUuid(before.uuid),
+    metadata: {
+      domain: before.domain,
+      ...(after.verifiedAt === null && { lost: lostRecords(before, after.verified) }),
+    },
+  })
+}
+
+/** Puts the next look off without one: the domain is another account's for now. */
+export function skipLook(app: App, tx: Tx, domain: Domain): void {
+  const now = app.eventTime()
+  sql(tx.db).setNextCheck.run(
+    now,
+    app.clock.now() + untilNextLook(domain, undefined, now - domain.updatedAt),
+    domain.id,
+  )
+}
+
+const lostRecords = (before: Domain, verified: Readonly<Record<DnsRecordKey, boolean>>): DnsRecordKey[] =>
+  SENDING_RECORDS.filter((key) => before.verified[key] && !verified[key])
+
+function shownChecks(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, ShownCheck> {
+  const shown = (key: DnsRecordKey): ShownCheck => {
+    const { outcome, detail } = checks[key]
+    const verified = domain.verified[key]
+    if (outcome !== 'unknown') return { verified, detail }
+    return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
+  }
+  return {
+    spf: shown('spf'),
+    dkim: shown('dkim'),
+    dmarc: shown('dmarc'),
+    return_path: shown('return_path'),
+    mx: shown('mx'),
+  }
+}

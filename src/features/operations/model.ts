@@ -1,0 +1,41 @@
+/** @module Wire shape of operations. */
+import { type Static, Type } from '@sinclair/typebox'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { Operation } from './operations.ts'
+
+export const OperationRecord = Type.Object({
+  id: Uuid({ description: 'Id of the operation.' }),
+  account_id: Uuid({ description: 'Account that began it.' }),
+  operation_type: Type.String({
+    description: 'batch, broadcast, newsletter_send, bulk_import, account_deletion or gdpr_erase.',
+  }),
+  status: Type.String({ description: 'pending, processing, completed or failed.' }),
+  total_items: Type.Integer({ description: 'Items it is about, those that were not valid included.' }),
+  completed_items: Type.Integer({ description: 'Items that are done.' }),
+  failed_items: Type.Integer({ description: 'Items that were refused or failed.' }),
+  error_summary: Nullable(Type.String(), { description: 'What went wrong, in one sentence.' }),
+  metadata: Nullable(Type.Unknown(), { description: 'More about it, by type.' }),
+  created_at: Timestamp({ description: 'When it began.' }),
+  updated_at: Timestamp({ description: 'When it last moved.' }),
+  completed_at: Nullable(Timestamp(), { description: 'When it ended.' }),
+  expires_at: Timestamp({ description: 'Until when it is listed.' }),
+})
+export type OperationRecord = Static<typeof OperationRecord>
+
+export const operationWire = (operation: Operation, accountUuid: string): OperationRecord => ({
+  id: formatUuid(operation.uuid),
+  account_id: accountUuid,
+  operation_type: operation.type,
+  status: operation.status,
+  total_items: operation.totalItems,
+  completed_items: operation.completedItems,
+  failed_items: operation.failedItems,
+  error_summary: operation.errorSummary,
+  metadata: operation.metadata === null ? null : JSON.parse(operation.metadata),
+  created_at: isoTime(operation.createdAt),
+  updated_at: isoTime(operation.updatedAt),
+  completed_at: isoTimeOrNull(operation.completedAt),
+  expires_at: isoTime(operation.expiresAt),
+})

@@ -1,0 +1,48 @@
+/** @module /v1/operations: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { OperationRecord, operationWire } from './model.ts'
+import { getOperation, listOperations } from './operations.ts'
+
+const tags = ['Operations']
+
+export const operationRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operations' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { operations, total } = listOperations(app.db, actor.accountId, {
+          limit: page.perPage,
+          offset: page.offset,
+        })
+        return list(
+          operations.map((operation) => operationWire(operation, actor.accountUuid)),
+          { ...page, total },
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(OperationRecord),
+        detail: {
+          summary: 'List operations',
+          description: 'Batches, broadcasts and other bulk work, newest first.',
+          tags,
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(operationWire(getOperation(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
+        response: One(OperationRecord),
+        detail: { summary: 'Get an operation', tags, ...requires('emails:read') },
+      },
+    )

@@ -1,0 +1,83 @@
+/** @module /v1/streams: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { NewStream, StreamChange, StreamRecord, streamWire } from './model.ts'
+import { changeStream, createStream, deleteStream, getStream, listStreams } from './streams.ts'
+
+const tags = ['Streams']
+const params = Type.Object({ id: Type.String({ description: 'Id of the stream.' }) })
+
+export const streamRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/streams' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { streams, total } = listStreams(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        return list(
+          streams.map((stream) => streamWire(stream, actor.accountUuid)),
+          { ...page, total },
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(StreamRecord),
+        detail: { summary: 'List streams', description: 'Newest first.', tags, ...requires('emails:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) =>
+        status(201, one(streamWire(await createStream(app, actor, body), actor.accountUuid))),
+      {
+        body: NewStream,
+        response: { 201: One(StreamRecord) },
+        detail: { summary: 'Create a stream', tags, ...requires('emails:send') },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(streamWire(getStream(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(StreamRecord),
+        detail: { summary: 'Get a stream', tags, ...requires('emails:read') },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ actor, params, body }) =>
+        one(streamWire(await changeStream(app, actor, params.id, body), actor.accountUuid)),
+      {
+        params,
+        body: StreamChange,
+        response: One(StreamRecord),
+        detail: {
+          summary: 'Change a stream',
+          description: 'Fields that are left out keep their value. The slug of `transactional` cannot be changed.',
+          tags,
+          ...requires('emails:send'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteStream(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a stream',
+          description: 'Refused with 409 for `transactional`, and while mail of the stream is not final.',
+          tags,
+          ...requires('emails:send'),
+        },
+      },
+    )

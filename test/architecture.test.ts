@@ -1,0 +1,289 @@
+/**
+ * @module The rules of the source tree, as tests. They are also its documentation: what may import what, which feature comes before which, who
+ * writes a table, who may know the time.
+ */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, normalize, relative, sep } from 'node:path'
+
+/**
+ * Every feature, in rank: one imports only those above it. What has to be told upwards goes by an event, a signal of `App`, a job's name, or an
+ * argument that composition passes in. `features/app.ts` and `features/http.ts` are below all of them.
+ */
+const RANK = [
+  'audit-logs',
+  'events',
+  'streams',
+  'api-keys',
+  'accounts',
+  'account',
+  'operations',
+  'domains',
+  'emails',
+  'capture',
+  'dead-letters',
+  'delivery',
+  'health',
+] as const
+
+/** Files that are programs, not modules: a process or a Worker begins here, so importing them may start something. */
+const ENTRIES = /^src\/(main|app\/cli\/.*|.*worker)\.ts$/
+
+const ROOT = join(import.meta.dir, '..')
+
+interface Module {
+  /** From the root, with slashes: `src/features/emails/accept.ts`. */
+  readonly path: string
+  readonly source: string
+  /** Modules of ours that it imports for their values, by path. */
+  readonly imports: readonly string[]
+  /** Packages and `node:` modules. */
+  readonly packages: readonly string[]
+}
+
+const ALIAS = /^#(app|platform|protocols|features)\//
+
+const transpiler = new Bun.Transpiler({ loader: 'ts' })
+
+function moduleOf(path: string, source: string): Module {
+  const imports: string[] = []
+  const packages: string[] = []
+  for (const { path: specifier } of transpiler.scanImports(source)) {
+    if (specifier.startsWith('.'))
+      imports.push(
+        normalize(join(dirname(path), specifier))
+          .split(sep)
+          .join('/'),
+      )
+    else if (ALIAS.test(specifier)) imports.push(`src/${specifier.slice(1)}`)
+    else packages.push(specifier)
+  }
+  return { path, source, imports, packages }
+}
+
+const MODULES: readonly Module[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((file) => /\.tsx?$/.test(file) && !file.endsWith('.d.ts'))
+  .map((file) => join('src', file))
+  .map((file) =>
+    moduleOf(relative(ROOT, join(ROOT, file)).split(sep).join('/'), readFileSync(join(ROOT, file), 'utf8')),
+  )
+  .sort((a, b) => a.path.localeCompare(b.path))
+
+type Ring = 'main' | 'app' | 'features' | 'platform' | 'protocols' | 'dashboard' | 'other'
+
+function ringOf(path: string): Ring {
+  if (path === 'src/main.ts') return 'main'
+  const [, folder] = path.split('/')
+  return folder === 'app' ||
+    folder === 'features' ||
+    folder === 'platform' ||
+    folder === 'protocols' ||
+    folder === 'dashboard'
+    ? folder
+    : 'other'
+}
+
+const MAY_IMPORT: Readonly<Record<Ring, readonly Ring[]>> = {
+  main: ['app', 'features', 'platform', 'protocols', 'other'],
+  app: ['app', 'features', 'platform', 'protocols', 'dashboard', 'other'],
+  features: ['features', 'platform', 'protocols', 'other'],
+  platform: ['platform', 'other'],
+  protocols: ['protocols', 'other'],
+  dashboard: ['dashboard', 'other'],
+  // Data: SQL, JSON.
+  other: [],
+}
+
+const ringBreaks = (modules: readonly Module[]): string[] =>
+  modules.flatMap(({ path, imports }) =>
+    imports.filter((to) => !MAY_IMPORT[ringOf(path)].includes(ringOf(to))).map((to) => `${path} imports ${to}`),
+  )
+
+/** The feature that a file belongs to; undefined for app.ts and http.ts. */
+const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+)\//.exec(path)?.[1]
+
+const isTables = (path: string): boolean => path.endsWith('/tables.ts')
+
+/** Tables are the schema's and rank by themselves: their foreign keys point where the data do, and only tables.ts files follow them. */
+const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string[] =>
+  modules.flatMap(({ path, imports }) => {
+    const from = featureOf(path)
+    return imports
+      .filter((to) => ringOf(path) === 'features' && ringOf(to) === 'features')
+      .filter((to) => {
+        const feature = featureOf(to)
+        if (isTables(path)) return !isTables(to)
+        if (feature === undefined || feature === from) return false
+        return from === undefined || rank.indexOf(feature) > rank.indexOf(from) || !rank.includes(feature)
+      })
+      .map((to) => `${path} imports ${to}`)
+  })
+
+const CREATES = /sqliteTable\(\s*'(\w+)'|CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)/g
+const WRITES = /\b(?:INSERT(?: OR \w+)? INTO|REPLACE INTO|DELETE FROM)\s+(\w+)|\bUPDATE(?: OR \w+)?\s+(\w+)\s+SET\b/g
+
+/** Where a file belongs as a writer of tables: its feature, or its folder elsewhere. */
+const ownerOf = (path: string): string => featureOf(path) ?? dirname(path)
+
+const matchesOf = (text: string, pattern: RegExp): string[] =>
+  [...text.matchAll(pattern)].flatMap((match) => match[1] ?? match[2] ?? [])
+
+function writerBreaks(modules: readonly Module[]): string[] {
+  const owners = new Map<string, Set<string>>()
+  for (const { path, source } of modules) {
+    for (const table of matchesOf(source, CREATES))
+      owners.set(table, (owners.get(table) ?? new Set()).add(ownerOf(path)))
+  }
+  return modules.flatMap(({ path, source }) =>
+    matchesOf(source, WRITES)
+      .filter((table) => !owners.get(table)?.has(ownerOf(path)))
+      .map((table) => `${path} writes ${table}`),
+  )
+}
+
+/** What only clock.ts, ids.ts and config.ts may touch. */
+const UNTOUCHABLE: readonly { readonly pattern: RegExp; readonly only: string }[] = [
+  { pattern: /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, only: 'src/platform/clock.ts' },
+  {
+    pattern: /(?<![.\w])(setTimeout|setInterval)\(|\bBun\.sleep(Sync)?\(|\btimers\/promises\b/,
+    only: 'src/platform/clock.ts',
+  },
+  {
+    pattern:
+      /\bMath\.random\(|\brandomUUID(v\d)?\(|\bgetRandomValues\(|\bimport\b[^\n]*\brandom(Bytes|Int|FillSync)\b[^\n]*'node:crypto'/,
+    only: 'src/platform/ids.ts',
+  },
+  { pattern: /\b(process|Bun|import\.meta)\.env\b/, only: 'src/platform/config.ts' },
+]
+
+const touchBreaks = (modules: readonly Module[]): string[] =>
+  modules.flatMap(({ path, source }) =>
+    UNTOUCHABLE.filter(({ pattern, only }) => path !== only && pattern.test(withoutComments(source))).map(
+      ({ only }) => `${path} does what is for ${only}`,
+    ),
+  )
+
+const withoutComments = (source: string): string => source.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
+
+test('rings: main imports app, app imports features, features import platform and protocols, and nobody imports outwards', () => {
+  expect(ringBreaks(MODULES)).toEqual([])
+})
+
+test('rank: a feature imports only features that come before it in the list', () => {
+  expect(rankBreaks(MODULES, RANK)).toEqual([])
+})
+
+test('every feature has its place in the list, and every place its feature', () => {
+  const features = new Set(MODULES.map(({ path }) => featureOf(path)).filter((feature) => feature !== undefined))
+  expect([...features].sort()).toEqual([...RANK].sort())
+})
+
+test('no module imports itself by a detour', () => {
+  const byPath = new Map(MODULES.map((module) => [module.path, module]))
+  const finished = new Set<string>()
+  const cycles: string[] = []
+  const visit = (path: string, trail: readonly string[]): void => {
+    if (trail.includes(path)) cycles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '))
+    if (trail.includes(path) || finished.has(path)) return
+    for (const to of byPath.get(path)?.imports ?? []) visit(to, [...trail, path])
+    finished.add(path)
+  }
+  for (const { path } of MODULES) visit(path, [])
+  expect(cycles).toEqual([])
+})
+
+test('one writer a table: only the folder that declares a table writes it', () => {
+  expect(writerBreaks(MODULES)).toEqual([])
+})
+
+test('tables are written with SQL, where the rule above sees it: the query builder is for tables.ts and columns.ts', () => {
+  const users = MODULES.filter(({ packages }) => packages.some((name) => name.startsWith('drizzle-orm')))
+  expect(
+    users.map(({ path }) => path).filter((path) => !isTables(path) && path !== 'src/platform/db/columns.ts'),
+  ).toEqual([])
+})
+
+test('only clock, ids and config touch time, randomness and the environment', () => {
+  expect(touchBreaks(MODULES)).toEqual([])
+})
+
+test('importing a module starts nothing: no timer, no Worker, no socket, no file, no output', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-import-'))
+  const paths = MODULES.filter(({ path }) => !ENTRIES.test(path) && ringOf(path) !== 'dashboard').map(({ path }) =>
+    join(ROOT, path),
+  )
+  // Whatever keeps the process from ending by itself lets this test run into its time limit.
+  const program = `
+    const started = []
+    const watch = (holder, name) => {
+      const real = holder[name]
+      holder[name] = function (...args) {
+        // Whoever called directly: libraries have timers of their own.
+        const caller = new Error().stack.split('\\n')[2] ?? ''
+        if (caller.includes(${JSON.stringify(join(ROOT, 'src') + sep)})) started.push(name + caller)
+        return Reflect.apply(real, this, args)
+      }
+    }
+    for (const name of ['setTimeout', 'setInterval', 'setImmediate', 'fetch']) watch(globalThis, name)
+    for (const name of ['serve', 'listen', 'connect', 'spawn', 'udpSocket']) watch(Bun, name)
+    globalThis.Worker = class { constructor() { started.push('Worker') } }
+    for (const path of ${JSON.stringify(paths)}) await import(path)
+    console.log(JSON.stringify(started))
+  `
+  try {
+    await using child = Bun.spawn([process.execPath, '-e', program], {
+      cwd: folder,
+      stdout: 'pipe',
+      stderr: 'pipe',
+      env: {},
+    })
+    const [stdout, stderr, exitCode] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ])
+    expect({ stdout: stdout.trim(), stderr, exitCode, files: readdirSync(folder) }).toEqual({
+      stdout: '[]',
+      stderr: '',
+      exitCode: 0,
+      files: [],
+    })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}, 60_000)
+
+test('the rules see what breaks them', () => {
+  const broken = [
+    moduleOf(
+      'src/protocols/x/a.ts',
+      `import { b } from '#platform/b.ts'\nb()\nimport type { T } from '#features/t.ts'`,
+    ),
+    moduleOf('src/platform/c.ts', `import { d } from '../features/low/d.ts'\nd(setTimeout(() => 1, 2))`),
+    moduleOf('src/features/low/tables.ts', `export const lows = sqliteTable('lows', {})`),
+    moduleOf('src/features/low/d.ts', `import { e } from '../high/e.ts'\ne('INSERT OR IGNORE INTO lows VALUES (1)')`),
+    moduleOf(
+      'src/features/high/e.ts',
+      "import { d } from '#features/low/d.ts'\nd('UPDATE lows SET a = 1 WHERE at < ?', Date.now(), `DELETE FROM\n nowhere`)",
+    ),
+    moduleOf(
+      'src/features/high/f.ts',
+      `// Date.now() is not ours\nconsole.log(clock.setTimeout(1), new Date(0), 'ON CONFLICT DO UPDATE SET a = 1')`,
+    ),
+  ]
+  expect({
+    rings: ringBreaks(broken),
+    rank: rankBreaks(broken, ['low', 'high']),
+    writers: writerBreaks(broken),
+    touches: touchBreaks(broken),
+  }).toEqual({
+    rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/low/d.ts'],
+    rank: ['src/features/low/d.ts imports src/features/high/e.ts'],
+    writers: ['src/features/high/e.ts writes lows', 'src/features/high/e.ts writes nowhere'],
+    touches: [
+      'src/platform/c.ts does what is for src/platform/clock.ts',
+      'src/features/high/e.ts does what is for src/platform/clock.ts',
+    ],
+  })
+})

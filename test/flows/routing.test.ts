@@ -1,0 +1,239 @@
+import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { SMTPServerOptions } from 'smtp-server'
+import type { EventData } from '#features/events/record.ts'
+import { eventually } from '#test/support/app.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
+
+describe('a domain that leads nowhere', () => {
+  const cases: [string, Zone, { status: string; category: string; reason: RegExp }][] = [
+    [
+      'a null MX bounces',
+      { 'no-mail.test': { MX: [{ preference: 0, exchange: '' }], A: ['127.0.0.1'] } },
+      { status: 'bounced', category: 'invalid_recipient', reason: /^556 5\.1\.10 / },
+    ],
+    [
+      'a domain that does not exist bounces',
+      {},
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.1\.2 .*does not exist/ },
+    ],
+    [
+      'a domain with neither MX nor address bounces',
+      { 'no-mail.test': { TXT: ['x'] } },
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.1\.2 / },
+    ],
+    [
+      'SERVFAIL defers',
+      { 'no-mail.test': 'SERVFAIL' },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
+      'a silent DNS server defers',
+      { 'no-mail.test': 'SILENCE' },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
+      'an MX whose address cannot be looked up defers',
+      { 'no-mail.test': { MX: [{ preference: 10, exchange: 'mx.no-mail.test' }] }, 'mx.no-mail.test': 'SERVFAIL' },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+  ]
+  test.each(cases)('%s, without any session', async (_, zone, { status, category, reason }) => {
+    await using sink = await startScriptedSmtp()
+    await using flow = await startMailFlow({ zone, smtpPort: sink.port })
+    const { recipient, events } = await flow.outcome('bob@no-mail.test')
+    expect(recipient).toMatchObject({
+      status,
+      attempts: 1,
+      deliveryStartedAt: null,
+      lastError: expect.stringMatching(reason),
+    })
+    expect(events).toMatchObject([
+      { type: status === 'queued' ? 'deferred' : 'bounced', data: { bounce_category: category } },
+    ])
+    if (status === 'queued') expect(recipient.nextAt).toBeGreaterThan(flow.app.clock.now())
+    expect(sink.sessions).toEqual([])
+  })
+})
+
+describe('several mail hosts', () => {
+  /** Nobody listens at 127.0.0.2 and 127.0.0.3. */
+  const hosts = (...addresses: [preference: number, address: string][]): Zone => ({
+    'receiver.test': { MX: addresses.map(([preference], i) => ({ preference, exchange: `mx${i}.receiver.test` })) },
+    ...Object.fromEntries(addresses.map(([, address], i) => [`mx${i}.receiver.test`, { A: [address] }])),
+  })
+
+  test('when the first refuses the connection the second is used, in the same attempt', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: hosts([10, '127.0.0.2'], [20, '127.0.0.1']), smtpPort: sink.port })
+    const { recipient, events } = await flow.outcome('bob@receiver.test')
+    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+    expect(events.at(-1)?.data.remote_mta).toBe('mx1.receiver.test [127.0.0.1]')
+  })
+
+  test('a second address of the same host is used too', async () => {
+    await using sink = await startSink()
+    const zone = {
+      'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+      'mx.receiver.test': { A: ['127.0.0.2', '127.0.0.1'] },
+    }
+    await using flow = await startMailFlow({ zone, smtpPort: sink.port })
+    expect((await flow.outcome('bob@receiver.test')).recipient).toMatchObject({ status: 'sent', attempts: 1 })
+  })
+
+  test('when all refuse the mail is deferred as connection_failure', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: hosts([10, '127.0.0.2'], [10, '127.0.0.3']), smtpPort: sink.port })
+    const { recipient, events } = await flow.outcome('bob@receiver.test')
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1, deliveryStartedAt: null })
+    expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'connection_failure' } }])
+  })
+
+  test('the lower preference is asked first, though the zone lists it last', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: hosts([20, '127.0.0.2'], [10, '127.0.0.1']), smtpPort: sink.port })
+    const { events } = await flow.outcome('bob@receiver.test')
+    expect(events.at(-1)?.data.remote_mta).toBe('mx1.receiver.test [127.0.0.1]')
+  })
+
+  test('hosts of equal preference share the load', async () => {
+    await using sink = await startSink()
+    const zone = hosts([10, '127.0.0.1'], [10, '127.0.0.1'])
+    await using flow = await startMailFlow({
+      zone,
+      smtpPort: sink.port,
+      settings: { TASSIS_MESSAGES_PER_CONNECTION: '1' },
+    })
+    const seen = new Set<string | null | undefined>()
+    // One in 2^39 that a fair choice takes the same host 40 times.
+    for (let i = 0; i < 40 && seen.size < 2; i++)
+      seen.add((await flow.outcome('bob@receiver.test')).events.at(-1)?.data.remote_mta)
+    expect([...seen].sort()).toEqual(['mx0.receiver.test [127.0.0.1]', 'mx1.receiver.test [127.0.0.1]'])
+  })
+
+  test('a domain without MX is reached at its own address', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: { 'receiver.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
+    const { events } = await flow.outcome('bob@receiver.test')
+    expect(events.at(-1)?.data.remote_mta).toBe('receiver.test [127.0.0.1]')
+  })
+})
+
+describe('TLS with a receiver', () => {
+  const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'] } }
+
+  test.each(['garbage', 'drop'] as const)(
+    'when the handshake fails (%s) the mail goes in clear, and the event says why',
+    async (handshake) => {
+      await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'STARTTLS'], handshake })
+      await using flow = await startMailFlow({ zone, smtpPort: server.port })
+      const { recipient, events } = await flow.outcome('bob@receiver.test')
+      expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+      expect(events.at(-1)).toMatchObject({
+        type: 'delivered',
+        data: { tls: expect.stringMatching(/^none: handshake failed: ./) },
+      })
+      expect(server.sessions.map(({ secure, messages }) => ({ secure, messages: messages.length }))).toEqual([
+        { secure: false, messages: 0 },
+        { secure: false, messages: 1 },
+      ])
+    },
+  )
+
+  test('a receiver that does not offer it gets the mail in clear, and the event says so', async () => {
+    await using server = await startScriptedSmtp({ extensions: ['PIPELINING'] })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const { events } = await flow.outcome('bob@receiver.test')
+    expect(events.at(-1)?.data.tls).toBe('none: not offered')
+  })
+})
+
+describe('delivery through a smarthost', () => {
+  const relayServer = (options: SMTPServerOptions = {}) => {
+    const logins: (string | undefined)[] = []
+    return {
+      logins,
+      start: () =>
+        startSink({
+          ...testCertificate,
+          disabledCommands: [],
+          authOptional: false,
+          onAuth(auth, _session, done) {
+            logins.push(auth.username)
+            if (auth.username === 'tassis' && auth.password === 'secret') done(null, { user: 'tassis' })
+            else done(new Error('no'))
+          },
+          ...options,
+        }),
+    }
+  }
+
+  test('the password is said over TLS, and mail for any domain goes there', async () => {
+    const { logins, start } = relayServer()
+    await using sink = await start()
+    await using flow = await startMailFlow({
+      settings: {
+        TASSIS_DELIVERY: 'relay',
+        TASSIS_RELAY_URL: `smtp://tassis:secret@127.0.0.1:${sink.port}`,
+        TASSIS_RELAY_TLS: 'opportunistic',
+      },
+    })
+    for (const to of ['bob@one.test', 'carol@two.test']) expect((await flow.outcome(to)).recipient.status).toBe('sent')
+    expect(sink.messages.map(({ rcptTo, secure }) => ({ rcptTo, secure }))).toEqual([
+      { rcptTo: ['bob@one.test'], secure: true },
+      { rcptTo: ['carol@two.test'], secure: true },
+    ])
+    expect(new Set(logins)).toEqual(new Set(['tassis']))
+    expect(flow.dns.queries).toEqual([])
+  })
+
+  test('a smarthost without TLS gets neither password nor mail', async () => {
+    await using server = await startScriptedSmtp({ extensions: ['AUTH PLAIN'] })
+    await using flow = await startMailFlow({
+      settings: {
+        TASSIS_DELIVERY: 'relay',
+        TASSIS_RELAY_URL: `smtp://tassis:secret@127.0.0.1:${server.port}`,
+        TASSIS_RELAY_TLS: 'opportunistic',
+      },
+    })
+    const { recipient } = await flow.outcome('bob@one.test')
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1, deliveryStartedAt: null })
+    expect(server.sessions.flatMap(({ commands }) => commands).filter((line) => /^(AUTH|MAIL)/i.test(line))).toEqual([])
+  })
+
+  test('with TLS required the certificate must be of a known issuer and of the name of the smarthost', async () => {
+    const { logins, start } = relayServer()
+    await using sink = await start()
+    const probe = async (host: string): Promise<EventData> => {
+      const program = [process.execPath, join(import.meta.dir, '../support/relay-probe.ts'), host, String(sink.port)]
+      const env = {
+        ...process.env,
+        NODE_EXTRA_CA_CERTS: join(import.meta.dir, '../support/tls/mx.example.test.cert.pem'),
+      }
+      return JSON.parse(await new Response(Bun.spawn(program, { env, stderr: 'inherit' }).stdout).text())
+    }
+    const [right, wrong] = await Promise.all([probe('mx.example.test'), probe('other.example.test')])
+    expect(right.tls).toMatch(/^TLSv1\.3 \w+, certificate verified$/)
+    expect(wrong).toMatchObject({ bounce_category: 'tls_failure', reason: expect.stringContaining('does not match') })
+    expect(logins).toEqual(['tassis'])
+    expect(sink.messages).toHaveLength(1)
+  })
+
+  test('the smarthost is looked up by name', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({
+      zone: { 'relay.test': { A: ['127.0.0.1'] } },
+      settings: {
+        TASSIS_DELIVERY: 'relay',
+        TASSIS_RELAY_URL: `smtp://relay.test:${sink.port}`,
+        TASSIS_RELAY_TLS: 'opportunistic',
+      },
+    })
+    await flow.outcome('bob@one.test')
+    expect((await eventually(() => sink.messages[0])).rcptTo).toEqual(['bob@one.test'])
+    expect(flow.dns.queries.map(({ name }) => name)).toEqual(['relay.test'])
+  })
+})

@@ -1,0 +1,89 @@
+/** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
+import { createHttp } from '#app/http.ts'
+import { createApiKey } from '#features/api-keys/keys.ts'
+import type { Actor } from '#features/app.ts'
+import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from './app.ts'
+
+export interface ApiAnswer {
+  readonly status: number
+  readonly headers: Headers
+  /** Parsed JSON; undefined when there is none. */
+  readonly body: unknown
+}
+
+export interface ApiOptions {
+  /** API key; null: none. Default: the all-powerful one of the first account. */
+  readonly key?: string | null
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Asks the API; `body` is sent as JSON unless it is undefined. */
+export type ApiClient = (method: string, path: string, body?: unknown, options?: ApiOptions) => Promise<ApiAnswer>
+
+export interface TestApi extends TestApp {
+  readonly api: ApiClient
+  /** First account, made with plan `unlimited`. */
+  readonly actor: Actor
+  /** Its key, with every scope. */
+  readonly key: string
+  readonly url: string
+  /** A key of the first account, or of another one, with these scopes; none: all. */
+  newKey(scopes?: readonly string[], of?: Actor): Promise<string>
+  /** Another account. */
+  newAccount(): Promise<Actor>
+}
+
+export async function createTestApi(options: TestAppOptions = {}): Promise<TestApi> {
+  const service = await createTestApp(options)
+  const { app } = service
+  const actor = await createTestAccount(app)
+  const newKey = async (scopes: readonly string[] = [], of: Actor = actor) =>
+    (await createApiKey(app, of, { name: 'test', scopes })).key
+  const key = await newKey()
+  const http = createHttp(service.opened)
+  const { port } = http.listen('127.0.0.1', 0)
+  const url = `http://127.0.0.1:${port}`
+  return {
+    ...service,
+    actor,
+    key,
+    url,
+    newKey,
+    newAccount: () => createTestAccount(app),
+    api: (method, path, body, given = {}) => ask(method, `${url}${path}`, body, { key, ...given }),
+    async [Symbol.asyncDispose]() {
+      await http.stop(0)
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function ask(
+  method: string,
+  url: string,
+  body: unknown,
+  { key, headers }: ApiOptions,
+): Promise<ApiAnswer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(key && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
+}
+
+/** `value` at a path of names and positions, such as `at(answer.body, 'data', 0, 'id')`; throws when there is nothing. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let found = value
+  for (const step of path) {
+    if (typeof found !== 'object' || found === null || !(step in found))
+      throw new Error(`no ${path.join('.')} in ${JSON.stringify(value)}`)
+    found = (found as Record<string | number, unknown>)[step]
+  }
+  return found
+}

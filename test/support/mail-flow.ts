@@ -1,0 +1,116 @@
+/**
+ * @module A service that delivers, an account with a signing domain and a DNS zone, for tests that follow mail over real sockets from its
+ * acceptance to its outcome. Looks at what was stored; never changes it.
+ */
+import type { Actor, App } from '#features/app.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { acceptEmail } from '#features/emails/accept.ts'
+import { draftOf } from '#features/emails/draft.ts'
+import type { SendRequest, SendResponse } from '#features/emails/model.ts'
+import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/emails/read.ts'
+import type { EventData } from '#features/events/record.ts'
+import { systemClock } from '#platform/clock.ts'
+import { parseUuid, randomBelow } from '#platform/ids.ts'
+import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from './app.ts'
+import { type DnsServer, startDnsServer, type Zone } from './dns-server.ts'
+
+export const SENDER_DOMAIN = 'sender.test'
+
+export interface MailFlowOptions {
+  readonly zone?: Zone
+  /** Port at which receiving servers are reached. */
+  readonly smtpPort?: number
+  readonly settings?: Readonly<Record<string, string>>
+  /** Whether the sender's domain is verified; default true. */
+  readonly verified?: boolean
+}
+
+/** An event as the API tells it: type, recipient, data. */
+export interface FlowEvent {
+  readonly type: string
+  readonly recipient: string | null
+  readonly data: EventData
+}
+
+export interface MailFlow extends AsyncDisposable {
+  readonly service: TestApp
+  readonly app: App
+  readonly actor: Actor
+  readonly dns: DnsServer
+  /** What the sender's domain publishes. */
+  readonly dkimRecord: string
+  /** Accepts an email from ada@sender.test; what is not given has a small value. */
+  send(request: Partial<SendRequest> & Pick<SendRequest, 'to'>): Promise<SendResponse>
+  /** The email once every recipient is final or waits for another attempt. */
+  settled(sent: SendResponse): Promise<StoredEmail>
+  /** Sends to one recipient and gives it once it is final or waits for another attempt. */
+  outcome(to: string, request?: Partial<SendRequest>): Promise<{ recipient: StoredRecipient; events: FlowEvent[] }>
+  events(sent: SendResponse): FlowEvent[]
+}
+
+export async function startMailFlow(options: MailFlowOptions = {}): Promise<MailFlow> {
+  const dns = await startDnsServer(options.zone ?? {})
+  const service = await createTestApp({
+    delivers: true,
+    // As the service's own, but a silent server is given up at once.
+    resolver: createResolver({
+      servers: [dns.address],
+      clock: systemClock,
+      timeoutMs: 250,
+      attempts: 1,
+      randomId: () => randomBelow(65_536),
+    }),
+    settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },
+  })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
+  if (options.verified ?? true) app.db.run('UPDATE domains SET verified_at = 1')
+
+  const send: MailFlow['send'] = async (request) => {
+    const full = { from: `Ada <ada@${SENDER_DOMAIN}>`, subject: 'Hello', text_body: 'Hello.\n', ...request }
+    return (await acceptEmail(app, actor, draftOf(app, full, undefined))).response
+  }
+  const stored = (sent: SendResponse): StoredEmail => {
+    const uuid = parseUuid(sent.id)
+    const email = uuid && findEmail(app.db, actor.accountId, uuid)
+    if (!email) throw new Error(`there is no email ${sent.id}`)
+    return email
+  }
+  const events: MailFlow['events'] = (sent) =>
+    eventsOfEmail(app, actor.accountId, stored(sent).id).map(({ type, recipient, data }) => ({
+      type,
+      recipient,
+      data: JSON.parse(data ?? '{}'),
+    }))
+  const settled: MailFlow['settled'] = (sent) =>
+    eventually(() => {
+      const email = stored(sent)
+      return email.recipients.every(isSettled) ? email : undefined
+    })
+  return {
+    service,
+    app,
+    actor,
+    dns,
+    dkimRecord: dkimRecord(domain.dkimPublicKey),
+    send,
+    settled,
+    events,
+    async outcome(to, request) {
+      const sent = await send({ ...request, to })
+      const [recipient] = (await settled(sent)).recipients
+      if (!recipient) throw new Error('the email has no recipient')
+      return { recipient, events: events(sent).slice(1) }
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+const isSettled = ({ status, attempts }: StoredRecipient): boolean =>
+  status !== 'processing' && !(status === 'queued' && attempts === 0)
