@@ -92,7 +92,7 @@ CREATE UNIQUE INDEX `domains_uuid_unique` ON `domains` (`uuid`);--> statement-br
 CREATE UNIQUE INDEX `domains_account_name` ON `domains` (`account_id`,`domain`) WHERE deleted_at is null;--> statement-breakpoint
 CREATE INDEX `domains_name` ON `domains` (`domain`);--> statement-breakpoint
 CREATE INDEX `domains_due` ON `domains` (`next_check_at`) WHERE deleted_at is null;--> statement-breakpoint
-CREATE INDEX `domains_deleted` ON `domains` (`deleted_at`) WHERE deleted_at is not null;--> statement-breakpoint
+CREATE INDEX `domains_deleted` ON `domains` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,

@@ -252,7 +252,7 @@ test('importing a module starts nothing: no timer, no Worker, no socket, no file
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-}, 60_000)
+}, 30_000)
 
 test('the rules see what breaks them', () => {
   const broken = [

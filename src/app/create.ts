@@ -1,7 +1,7 @@
 /**
  * @module Composition: from a configuration to a running service, and back. Knows everybody; contains no rule of the product.
  */
-import { existsSync, mkdirSync, statfsSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
@@ -18,7 +18,7 @@ import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
-import { createDiskGuard } from '#platform/disk.ts'
+import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
@@ -46,7 +46,11 @@ export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
   readonly resolver?: Resolver
+  readonly disk?: DiskGuard
 }
+
+/** The data directory belongs to another process. */
+export class DataDirInUse extends ConfigError {}
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another process has it or the
@@ -58,7 +62,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
-    throw new ConfigError(
+    throw new DataDirInUse(
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
   try {
@@ -109,7 +113,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       db,
       commit,
       content,
-      disk: createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
+      disk: options.disk ?? createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
       freshResolver,
@@ -163,10 +167,12 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
 function makeDataDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
-    statfsSync(path)
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    if (!statSync(path).isDirectory()) throw new Error('it is not a folder')
   } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
     throw new ConfigError(
-      `TASSIS_DATA_DIR is "${path}", which cannot be used (${error instanceof Error ? error.message : String(error)}).`,
+      `TASSIS_DATA_DIR is "${path}", which cannot be used (${reason}); give a folder that this user may write to.`,
     )
   }
 }

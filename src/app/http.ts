@@ -36,11 +36,11 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
 }
 
-/** The server with all routes; it does not listen yet. */
-export function createHttp(
+/** Every route and page, the API description among them. */
+export function createRoutes(
   { app, authenticator }: OpenedApp,
   { isStopping = () => false }: HttpOptions = {},
-): HttpServer {
+): AnyElysia[] {
   const routes: AnyElysia[] = [
     accountRoutes(app),
     apiKeyRoutes(app, authenticator),
@@ -52,6 +52,12 @@ export function createHttp(
     operationRoutes(app),
     streamRoutes(app),
   ]
+  return [...routes, docsRoutes(routes, API_INFO)]
+}
+
+/** The server with all routes; it does not listen yet. */
+export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {
+  const { app, authenticator } = opened
   return createHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -75,7 +81,7 @@ export function createHttp(
       )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
-    routes: [...routes, docsRoutes(routes, API_INFO)],
+    routes: createRoutes(opened, options),
   })
 }
 

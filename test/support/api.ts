@@ -58,12 +58,7 @@ export async function createTestApi(options: TestAppOptions = {}): Promise<TestA
   }
 }
 
-async function ask(
-  method: string,
-  url: string,
-  body: unknown,
-  { key, headers }: ApiOptions,
-): Promise<ApiAnswer> {
+async function ask(method: string, url: string, body: unknown, { key, headers }: ApiOptions): Promise<ApiAnswer> {
   const response = await fetch(url, {
     method,
     headers: {

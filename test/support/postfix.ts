@@ -12,6 +12,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
@@ -41,7 +42,6 @@ export interface Postfix extends AsyncDisposable {
 }
 
 const SBIN = '/usr/lib/postfix/sbin'
-const POSTFIX = '/usr/sbin/postfix'
 const START_TRIES = 3
 
 /**
@@ -50,7 +50,7 @@ const START_TRIES = 3
  */
 export function isPostfixAvailable(): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_POSTFIX'] === 'true') return true
-  const missing = !existsSync(POSTFIX)
+  const missing = !existsSync(join(SBIN, 'master'))
     ? 'the package postfix is not installed'
     : process.getuid?.() !== 0
       ? 'only root can start it'
@@ -102,7 +102,15 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
   // Postfix's unprivileged parts must be able to pass.
   chmodSync(folder, 0o711)
   for (const name of ['etc', 'spool', 'data', 'mail']) mkdirSync(join(folder, name))
-  chownSync(join(folder, 'data'), idOf('postfix'), 0)
+  const postfix = Number(run(['id', '-u', 'postfix']))
+  chownSync(join(folder, 'data'), postfix, 0)
+  // What `postfix check` would make, had it not to look at the machine's own configuration, which need not exist.
+  for (const name of SPOOL_FOLDERS) {
+    const path = join(folder, 'spool', name)
+    mkdirSync(path, { mode: name === 'public' ? 0o711 : 0o700 })
+    chownSync(path, postfix, 0)
+  }
+  mkdirSync(join(folder, 'spool', 'pid'))
   chownSync(join(folder, 'mail'), NOBODY, NOBODY)
   const etc = join(folder, 'etc')
   run(
@@ -142,10 +150,28 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
       .map(([name, value]) => `${name} = ${value}\n`)
       .join(''),
   )
+  // Postfix waits for two seconds until a file that it reads is no longer new.
+  for (const name of readdirSync(etc)) utimesSync(join(etc, name), 0, 0)
   writeFileSync(join(folder, 'log'), '')
 }
 
 const NOBODY = 65_534
+
+const SPOOL_FOLDERS = [
+  'active',
+  'bounce',
+  'corrupt',
+  'defer',
+  'deferred',
+  'flush',
+  'hold',
+  'incoming',
+  'maildrop',
+  'private',
+  'public',
+  'saved',
+  'trace',
+]
 
 function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): Record<string, string> {
   const domains = new Set(
@@ -229,7 +255,7 @@ async function startMaster(folder: string): Promise<Master> {
   for (let tries = 1; ; tries++) {
     const port = await freePort()
     writeFileSync(join(etc, 'master.cf'), masterServices(port))
-    if (tries === 1) run([POSTFIX, '-c', etc, 'check'])
+    utimesSync(join(etc, 'master.cf'), 0, 0)
     // A session of its own: the master ends by signalling its process group.
     const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], {
       detached: true,
@@ -298,5 +324,3 @@ function run(command: string[]): string {
   if (exitCode !== 0) throw new Error(`${command.join(' ')} ended with ${exitCode}: ${stderr.toString()}`)
   return stdout.toString()
 }
-
-const idOf = (user: string): number => Number(run(['id', '-u', user]).trim())

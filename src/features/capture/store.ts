@@ -1,17 +1,246 @@
-/** @module Provisional. */
-import type { Clock } from '#platform/clock.ts'
-import type { CommitterOptions } from '#platform/db/commit.ts'
+/**
+ * @module Captured messages, in `capture.db`: a file of its own, bounded by age and bytes, that holds nothing else and may be deleted while the
+ * service is stopped. One row a recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
+ */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { Clock, Millis } from '#platform/clock.ts'
+import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
+import { openDatabase, prepared } from '#platform/db/open.ts'
+import { KiB } from '#platform/units.ts'
 
-export interface CaptureStore {
-  close(): Promise<void>
+/** A message as it was handed in for one recipient. */
+export interface NewCapture {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  /** The message's octets, dot-stuffing undone. */
+  readonly raw: Uint8Array
 }
 
-export function openCaptureStore(_: {
-  dataDir: string
-  clock: Clock
-  maxBytes: number
-  maxAgeMs: number
-  committerOptions: CommitterOptions
-}): CaptureStore {
-  return { close: () => Promise.resolve() }
+/** An email as captured; what differs between its recipients is that of the first of them. */
+export interface Capture {
+  readonly mailFrom: string
+  /** All captured recipients, in the order of the email. */
+  readonly rcptTo: readonly string[]
+  readonly receivedAt: Millis
+  /** Octets of the message. */
+  readonly sizeBytes: number
+  /** As `textOf` gives it. */
+  readonly raw: string
+}
+
+/** One recipient's capture without its message. */
+export interface CaptureSummary {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly receivedAt: Millis
+  readonly sizeBytes: number
+  /** The header fields, or the first 16 KiB of them. */
+  readonly head: Uint8Array
+}
+
+/** One recipient's capture with its message. */
+export interface CapturedMessage extends CaptureSummary {
+  readonly raw: Uint8Array
+}
+
+export interface CaptureStoreOptions {
+  readonly dataDir: string
+  readonly clock: Pick<Clock, 'now'>
+  /** Bound on the messages as stored (compressed). One that is larger by itself is not kept. */
+  readonly maxBytes: number
+  readonly maxAgeMs: number
+  readonly committerOptions: CommitterOptions
+}
+
+const MAX_HEAD_BYTES = 16 * KiB
+/** Above this a message is compressed in the thread pool. */
+const LARGEST_COMPRESSED_AT_ONCE_BYTES = 64 * KiB
+const ZSTD_LEVEL = 1
+/** Bounds of what one write function removes and gives back to the disk, and so of the time that it takes. */
+const MOST_REMOVED_AT_ONCE = 200
+const MOST_PAGES_FREED_AT_ONCE = 256
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS captures (
+    recipient_id INTEGER PRIMARY KEY, email_id INTEGER NOT NULL, mail_from TEXT NOT NULL, rcpt_to TEXT NOT NULL, received_at INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL, stored_bytes INTEGER NOT NULL, head BLOB NOT NULL, raw BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS captures_email ON captures (email_id);
+  CREATE INDEX IF NOT EXISTS captures_received ON captures (received_at);
+`
+
+const SUMMARY =
+  'recipient_id AS recipientId, email_id AS emailId, mail_from AS mailFrom, rcpt_to AS rcptTo, received_at AS receivedAt, size_bytes AS sizeBytes, head'
+
+const sql = prepared((db) => ({
+  save: db.prepare(
+    `INSERT INTO captures (recipient_id, email_id, mail_from, rcpt_to, received_at, size_bytes, stored_bytes, head, raw)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+     ON CONFLICT (recipient_id) DO UPDATE SET email_id = ?2, mail_from = ?3, rcpt_to = ?4, received_at = ?5, size_bytes = ?6, stored_bytes = ?7,
+       head = ?8, raw = ?9`,
+  ),
+  storedBytes: db.prepare<{ storedBytes: number }, [number]>(
+    'SELECT stored_bytes AS storedBytes FROM captures WHERE recipient_id = ?',
+  ),
+  totalBytes: db.prepare<{ totalBytes: number }, []>(
+    'SELECT coalesce(sum(stored_bytes), 0) AS totalBytes FROM captures',
+  ),
+  ofEmail: db.prepare<{ recipientId: number; rcptTo: string }, [number]>(
+    'SELECT recipient_id AS recipientId, rcpt_to AS rcptTo FROM captures WHERE email_id = ? ORDER BY recipient_id',
+  ),
+  message: db.prepare<CapturedMessage, [number]>(`SELECT ${SUMMARY}, raw FROM captures WHERE recipient_id = ?`),
+  newest: db.prepare<CaptureSummary, [number]>(
+    `SELECT ${SUMMARY} FROM captures ORDER BY received_at DESC, recipient_id DESC LIMIT ?`,
+  ),
+  oldest: db.prepare<{ recipientId: number; receivedAt: Millis; storedBytes: number }, [number]>(
+    `SELECT recipient_id AS recipientId, received_at AS receivedAt, stored_bytes AS storedBytes FROM captures
+     ORDER BY received_at, recipient_id LIMIT ?`,
+  ),
+  remove: db.prepare('DELETE FROM captures WHERE recipient_id = ?'),
+  pages: db.prepare<{ free: number; total: number }, []>(
+    'SELECT freelist_count AS free, page_count AS total FROM pragma_freelist_count, pragma_page_count',
+  ),
+  giveBack: db.prepare(`PRAGMA incremental_vacuum(${MOST_PAGES_FREED_AT_ONCE})`),
+}))
+
+export class CaptureStore {
+  readonly #db: Database
+  readonly #commit: Committer
+  readonly #options: CaptureStoreOptions
+  /** Sum of `stored_bytes` of what is committed. */
+  #totalBytes: number
+  /** The last trim asked for; never rejects. */
+  #lastTrim: Promise<void> = Promise.resolve()
+
+  constructor(options: CaptureStoreOptions) {
+    const path = join(options.dataDir, 'capture.db')
+    this.#options = options
+    this.#db = openDatabase(path)
+    this.#db.run(SCHEMA)
+    this.#commit = new Committer(this.#db, path, options.committerOptions)
+    this.#totalBytes = sql(this.#db).totalBytes.get()?.totalBytes ?? 0
+  }
+
+  /**
+   * Keeps a message; resolves when it is on disk. One handed in again for the same recipient takes the place of the first. A full disk rejects
+   * with AppError 507 `insufficient_storage`.
+   */
+  async save({ recipientId, emailId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
+    const stored = await compress(raw)
+    const head = headOf(raw)
+    await this.#commit.write((tx) => {
+      const { storedBytes, save } = sql(tx.db)
+      const grownBytes = stored.length - (storedBytes.get(recipientId)?.storedBytes ?? 0)
+      const receivedAt = this.#options.clock.now()
+      save.run(recipientId, emailId, mailFrom, rcptTo, receivedAt, raw.length, stored.length, head, stored)
+      tx.afterCommit(() => {
+        this.#totalBytes += grownBytes
+      })
+    })
+    // Nobody waits for it, and when it fails the next one finds the same to do.
+    if (this.#totalBytes > this.#options.maxBytes) void this.trim().catch(() => undefined)
+  }
+
+  /** What was captured of an email; undefined when nothing was, or nothing is left. */
+  find(emailId: number): Capture | undefined {
+    const recipients = sql(this.#db).ofEmail.all(emailId)
+    const first = recipients[0] && this.get(recipients[0].recipientId)
+    if (!first) return undefined
+    return {
+      mailFrom: first.mailFrom,
+      rcptTo: recipients.map(({ rcptTo }) => rcptTo),
+      receivedAt: first.receivedAt,
+      sizeBytes: first.sizeBytes,
+      raw: textOf(first.raw),
+    }
+  }
+
+  /** One recipient's capture. */
+  get(recipientId: number): CapturedMessage | undefined {
+    const row = sql(this.#db).message.get(recipientId)
+    return row ? { ...row, raw: Bun.zstdDecompressSync(row.raw) } : undefined
+  }
+
+  /** The captures of all accounts, newest first. */
+  list({ limit }: { limit: number }): CaptureSummary[] {
+    return sql(this.#db).newest.all(limit)
+  }
+
+  /** Removes what is too old, then the oldest until the bound on bytes is kept. Resolves when that is on disk. */
+  trim(): Promise<void> {
+    const done = this.#lastTrim.then(() => this.#trimNow())
+    this.#lastTrim = done.catch(() => undefined)
+    return done
+  }
+
+  /** Waits for what is being written and closes the file. */
+  async close(): Promise<void> {
+    await this.#lastTrim
+    await this.#commit.close()
+  }
+
+  async #trimNow(): Promise<void> {
+    while (this.#isTrimDue()) await this.#commit.write((tx) => this.#removeSome(tx))
+    while (this.#isMostlyFree()) await this.#commit.write((tx) => void sql(tx.db).giveBack.all())
+  }
+
+  #isTrimDue(): boolean {
+    if (this.#totalBytes > this.#options.maxBytes) return true
+    const oldest = sql(this.#db).oldest.get(1)
+    return oldest !== null && this.#isExpired(oldest.receivedAt)
+  }
+
+  #isExpired(receivedAt: Millis): boolean {
+    return receivedAt < this.#options.clock.now() - this.#options.maxAgeMs
+  }
+
+  #removeSome(tx: Tx): void {
+    let leftBytes = this.#totalBytes
+    for (const row of sql(tx.db).oldest.all(MOST_REMOVED_AT_ONCE)) {
+      if (leftBytes <= this.#options.maxBytes && !this.#isExpired(row.receivedAt)) break
+      sql(tx.db).remove.run(row.recipientId)
+      leftBytes -= row.storedBytes
+    }
+    const removedBytes = this.#totalBytes - leftBytes
+    tx.afterCommit(() => {
+      this.#totalBytes -= removedBytes
+    })
+  }
+
+  /** Fewer free pages than this the next messages fill anyway. */
+  #isMostlyFree(): boolean {
+    const { free = 0, total = 0 } = sql(this.#db).pages.get() ?? {}
+    return free > total / 2
+  }
+}
+
+/** Opens (and makes) the store in the data directory. Only the process that owns the directory may call it. */
+export const openCaptureStore = (options: CaptureStoreOptions): CaptureStore => new CaptureStore(options)
+
+/**
+ * A message as text that loses no octet. What we compose is 7-bit, or UTF-8 with SMTPUTF8; a message that is not UTF-8 as a whole is read as
+ * ISO 8859-1, one character an octet. Encoded as UTF-8 again the text has `size_bytes` octets in the first case, and more in the second.
+ */
+export function textOf(raw: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw)
+  } catch {
+    return Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('latin1')
+  }
+}
+
+const compress = (raw: Uint8Array): Uint8Array | Promise<Uint8Array> =>
+  raw.length > LARGEST_COMPRESSED_AT_ONCE_BYTES
+    ? Bun.zstdCompress(raw, { level: ZSTD_LEVEL })
+    : Bun.zstdCompressSync(raw, { level: ZSTD_LEVEL })
+
+function headOf(raw: Uint8Array): Uint8Array {
+  const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_HEAD_BYTES))
+  const end = start.indexOf('\r\n\r\n')
+  return end === -1 ? start : start.subarray(0, end + 2)
 }

@@ -43,6 +43,6 @@ export const domains = sqliteTable(
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
-    index('domains_deleted').on(t.deletedAt).where(sql`deleted_at is not null`),
+    index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )

@@ -3,10 +3,13 @@
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { sha256 } from '#platform/crypto.ts'
 import { invalid } from '#platform/errors.ts'
-import { days, KiB, minutes } from '#platform/units.ts'
+import { days, KiB, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { attachmentsOf, type DraftAttachment } from './attachments.ts'
+import { parseDateTime } from './date-time.ts'
+import { headerSafe } from './header-safe.ts'
+import { type Idempotency, idempotencyOf } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
 import type { RecipientKind } from './status.ts'
 
@@ -17,12 +20,6 @@ export interface DraftRecipient {
   readonly domain: string
   /** Header form when it says more than the address. */
   readonly mailbox: string | undefined
-}
-
-export interface DraftAttachment {
-  readonly filename: string
-  readonly contentType: string
-  readonly content: Uint8Array
 }
 
 export interface Draft {
@@ -38,9 +35,7 @@ export interface Draft {
   readonly stream: string
   readonly tracking: boolean | undefined
   readonly transactional: boolean
-  readonly idempotency:
-    | { readonly key: string; readonly keyHash: Uint8Array; readonly bodyHash: Uint8Array }
-    | undefined
+  readonly idempotency: Idempotency | undefined
   readonly extra: DraftExtra
 }
 
@@ -60,17 +55,13 @@ const MOST_HEADERS = 50
 const MOST_TAGS = 20
 const LONGEST_TAG = 128
 const MOST_METADATA_BYTES = 16 * KiB
+const MOST_TEMPLATE_DATA_BYTES = 1 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
 
-/** Attachments that receivers refuse outright, and that no sender of ours should be known for. */
-const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
-
 /** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376, RFC 2369. */
 const RESERVED_HEADER =
-  /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-version|dkim-.*|content-.*|list-unsubscribe.*)$/i
-
-const FORBIDDEN_CHARACTERS = /[\r\n\0]/
+  /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe.*)$/i
 
 /**
  * Checks a send request and gives the draft of it.
@@ -86,18 +77,19 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
   const from = senderOf(request.from)
   const recipients = recipientsOf(request, app.config.maxRecipients)
   const subject = request.subject ?? ''
-  if (request.subject === undefined || request.subject === null)
-    throw invalid('subject', 'A subject is required unless a template gives one.')
+  if (subject === '') throw invalid('subject', 'A subject is required unless a template gives one.')
   headerSafe('subject', subject)
   if (subject.length > MOST_SUBJECT_CHARACTERS)
     throw invalid(
       'subject',
       `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
     )
-  const html = request.html_body ?? undefined
-  const text = request.text_body ?? undefined
+  // An empty body is what clients send for none.
+  const html = request.html_body || undefined
+  const text = request.text_body || undefined
   if (html === undefined && text === undefined)
     throw invalid('text_body', 'A body is required: give text_body, html_body or both.')
+  const idempotency = idempotencyOf(request, idempotencyHeader)
   return {
     from: from.mailbox,
     fromDomain: from.domain,
@@ -110,13 +102,9 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
     stream: request.stream ?? 'transactional',
     tracking: request.tracking ?? undefined,
     transactional: request.transactional ?? true,
-    idempotency: idempotencyOf(request, idempotencyHeader),
-    extra: extraOf(request),
+    idempotency,
+    extra: extraOf(request, idempotency?.key),
   }
-}
-
-function headerSafe(field: string, value: string): void {
-  if (FORBIDDEN_CHARACTERS.test(value)) throw invalid(field, `${field} must not contain line breaks or NUL characters.`)
 }
 
 function mailboxOf(field: string, text: string) {
@@ -166,50 +154,10 @@ const tooManyRecipients = (given: number, most: number) =>
     'too_many_recipients',
   )
 
-function attachmentsOf(request: SendRequest, mostBytes: number): DraftAttachment[] {
-  let total = 0
-  return (request.attachments ?? []).map((attachment, index) => {
-    const field = `attachments.${index}`
-    headerSafe(`${field}.filename`, attachment.filename)
-    headerSafe(`${field}.content_type`, attachment.content_type)
-    const extension = attachment.filename.split('.').pop()?.trim().toLowerCase() ?? ''
-    if (attachment.filename.includes('.') && FORBIDDEN_EXTENSIONS.has(extension)) {
-      throw invalid(
-        `${field}.filename`,
-        `Files of type .${extension} are not accepted, because receivers refuse them; send a link or an archive.`,
-        'attachment_type_forbidden',
-      )
-    }
-    if (!isBase64(attachment.content))
-      throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
-    const content = Buffer.from(attachment.content, 'base64')
-    total += content.length
-    if (total > mostBytes)
-      throw invalid(
-        'attachments',
-        `The attachments are larger than ${mostBytes} bytes together.`,
-        'attachments_too_large',
-      )
-    return { filename: attachment.filename, contentType: attachment.content_type, content }
-  })
-}
-
-const BASE64_CHARACTERS = /^[A-Za-z0-9+/\s]*={0,2}\s*$/
-const WHITE_SPACE = /\s/
-
-/** RFC 4648 §4, with line breaks as MIME encoders make them. */
-function isBase64(text: string): boolean {
-  if (!BASE64_CHARACTERS.test(text)) return false
-  const digits = WHITE_SPACE.test(text) ? text.replace(/\s+/g, '') : text
-  return digits.length % 4 === 0
-}
-
 function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
-  const at = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/i.test(text)
-    ? Date.parse(text.replace(' ', 'T'))
-    : Number.NaN
-  if (Number.isNaN(at))
+  const at = parseDateTime(text, 'zoned')
+  if (at === undefined)
     throw invalid(
       'send_at',
       'send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.',
@@ -221,47 +169,19 @@ function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefine
   return at <= now ? undefined : at
 }
 
-function idempotencyOf(request: SendRequest, header: string | undefined): Draft['idempotency'] {
-  const fromBody = request.idempotency_key ?? undefined
-  if (header !== undefined && fromBody !== undefined && header !== fromBody) {
-    throw invalid(
-      'idempotency_key',
-      'The header Idempotency-Key and the field idempotency_key differ; give one of them.',
-      'idempotency_key_mismatch',
-    )
-  }
-  const key = fromBody ?? header
-  if (key === undefined) return undefined
-  if (key.length === 0 || key.length > 256)
-    throw invalid('idempotency_key', 'An idempotency key has 1 to 256 characters.')
-  const { idempotency_key: _, ...rest } = request
-  return { key, keyHash: sha256(key).slice(0, 16), bodyHash: sha256(canonicalJson(rest)).slice(0, 16) }
-}
-
-/** JSON with sorted keys and without what is null or missing: equal for requests that mean the same. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, v: unknown) =>
-    typeof v === 'object' && v !== null && !Array.isArray(v)
-      ? Object.fromEntries(
-          Object.entries(v)
-            .filter(([, item]) => item !== null)
-            .sort(([a], [b]) => (a < b ? -1 : 1)),
-        )
-      : v,
-  )
-}
-
-function extraOf(request: SendRequest): DraftExtra {
+function extraOf(request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
   const headers = headersOf(request.headers)
   const tags = tagsOf(request.tags ?? [])
   const metadata = metadataOf(request.metadata)
+  const templateData = templateDataOf(request.template_data)
+  if (request.reply_to && headers) refuseSecondReplyTo(headers)
   return {
     ...(request.reply_to ? { reply_to: replyToOf(request.reply_to) } : {}),
     ...(headers ? { headers } : {}),
     ...(metadata === undefined ? {} : { metadata }),
     ...(tags.length > 0 ? { tags } : {}),
-    ...(request.idempotency_key ? { idempotency_key: request.idempotency_key } : {}),
-    ...(isFilledMap(request.template_data) ? { template_data: request.template_data } : {}),
+    ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
+    ...(templateData ? { template_data: templateData } : {}),
   }
 }
 
@@ -312,6 +232,13 @@ function headersOf(value: unknown): Record<string, string> | undefined {
   )
 }
 
+/** RFC 5322 §3.6: at most one. */
+function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
+  const name = Object.keys(headers).find((header) => header.toLowerCase() === 'reply-to')
+  if (name !== undefined)
+    throw invalid(`headers.${name}`, 'Reply-To is given twice: as the field reply_to and as a header; give one of them.')
+}
+
 function tagsOf(tags: readonly string[]): string[] {
   if (tags.length > MOST_TAGS) throw invalid('tags', `There are ${tags.length} tags; at most ${MOST_TAGS} are allowed.`)
   tags.forEach((tag, index) => {
@@ -327,5 +254,12 @@ function metadataOf(value: unknown): unknown {
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
   if (Buffer.byteLength(JSON.stringify(value)) > MOST_METADATA_BYTES)
     throw invalid('metadata', `metadata is larger than ${MOST_METADATA_BYTES} bytes of JSON.`)
+  return value
+}
+
+function templateDataOf(value: unknown): Record<string, unknown> | undefined {
+  if (!isFilledMap(value)) return undefined
+  if (Buffer.byteLength(JSON.stringify(value)) > MOST_TEMPLATE_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MOST_TEMPLATE_DATA_BYTES} bytes of JSON.`)
   return value
 }

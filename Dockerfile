@@ -1,0 +1,22 @@
+# docker build --tag tassis . && docker run --volume tassis:/data --publish 8080:8080 --publish 25:25 tassis
+FROM oven/bun:1.4.5-debian AS build
+WORKDIR /build
+COPY package.json bun.lock bunfig.toml ./
+RUN bun install --frozen-lockfile
+COPY tsconfig.json ./
+COPY migrations migrations
+COPY scripts scripts
+COPY src src
+RUN bun run build
+
+FROM debian:bookworm-slim
+RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin tassis \
+  && install --directory --owner tassis --group tassis --mode 0700 /data
+COPY --from=build /build/dist/tassis /usr/local/bin/tassis
+ENV TASSIS_DATA_DIR=/data TASSIS_HTTP_ADDR=0.0.0.0:8080
+USER tassis
+VOLUME /data
+EXPOSE 8080 25
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/tassis"]
+CMD ["serve"]

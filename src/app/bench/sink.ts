@@ -1,0 +1,92 @@
+/**
+ * @module The bench's receiver: an SMTP server that takes everything as fast as one process can, and counts it. Looks at nothing but the dialogue;
+ * an ordinary receiver for the service, which reaches it through DNS like any other.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+
+export interface BenchSink {
+  readonly port: number
+  /** Messages taken so far. */
+  count(): number
+  close(): void
+}
+
+const END_OF_DATA = Buffer.from('\r\n.\r\n')
+const GREETING = '220 mx.bench.test ESMTP\r\n'
+const EHLO_REPLY = '250-mx.bench.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 52428800\r\n'
+
+/** Listens on a free port of 127.0.0.1. */
+export async function startBenchSink(): Promise<BenchSink> {
+  let taken = 0
+  const server = createServer({ noDelay: true }, (socket) => serve(socket, () => taken++))
+  const port = await listen(server)
+  return { port, count: () => taken, close: () => void server.close() }
+}
+
+function serve(socket: Socket, onMessage: () => void): void {
+  let commands = ''
+  let isInData = false
+  /** The octets of DATA that may be the beginning of its end. */
+  let tail: Buffer = Buffer.alloc(0)
+
+  const take = (chunk: Buffer): void => {
+    let rest: Buffer = chunk
+    while (rest.length > 0) {
+      if (!isInData) {
+        commands += rest.toString('latin1')
+        rest = Buffer.from(answerCommands(), 'latin1')
+        if (!isInData) return
+        continue
+      }
+      const seen: Buffer = tail.length > 0 ? Buffer.concat([tail, rest]) : rest
+      const end = seen.indexOf(END_OF_DATA)
+      if (end < 0) {
+        tail = Buffer.from(seen.subarray(-(END_OF_DATA.length - 1)))
+        return
+      }
+      isInData = false
+      tail = Buffer.alloc(0)
+      onMessage()
+      socket.write('250 2.0.0 taken\r\n')
+      rest = seen.subarray(end + END_OF_DATA.length)
+    }
+  }
+
+  /** Answers whole commands; gives what follows a DATA. */
+  const answerCommands = (): string => {
+    let replies = ''
+    for (let end = commands.indexOf('\r\n'); end >= 0; end = commands.indexOf('\r\n')) {
+      const verb = commands.slice(0, 4).toUpperCase()
+      commands = commands.slice(end + 2)
+      if (verb === 'DATA') {
+        isInData = true
+        // The line end before the first line of the message: an empty message is only a dot.
+        tail = Buffer.from('\r\n')
+        socket.write(`${replies}354 go on\r\n`)
+        const rest = commands
+        commands = ''
+        return rest
+      }
+      replies += verb === 'EHLO' ? EHLO_REPLY : verb === 'QUIT' ? '221 2.0.0 bye\r\n' : '250 2.0.0 ok\r\n'
+      if (verb === 'QUIT') {
+        socket.end(replies)
+        return ''
+      }
+    }
+    if (replies !== '') socket.write(replies)
+    return ''
+  }
+
+  socket.on('data', take)
+  socket.on('error', () => undefined)
+  socket.write(GREETING)
+}
+
+const listen = (server: Server): Promise<number> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      resolve(typeof address === 'object' && address ? address.port : 0)
+    })
+  })

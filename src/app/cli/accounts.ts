@@ -1,0 +1,115 @@
+/** @module `tassis accounts`: make and list accounts. Also how other commands find the account they are for. */
+import { type Command, Option } from 'commander'
+import { type Account, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
+import { createAccount, operatorFor } from '#features/accounts/create.ts'
+import { PLANS, type Plan, UNLIMITED } from '#features/accounts/plans.ts'
+import type { Actor, App } from '#features/app.ts'
+import { loadConfig } from '#platform/config.ts'
+import { AppError } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { print, printable, report, table, utc } from './output.ts'
+
+export interface ShownAccount {
+  readonly id: string
+  readonly name: string
+  readonly email: string
+  readonly plan: string
+  /** Recipients a month; null: unlimited. */
+  readonly monthly_quota: number | null
+  readonly used_this_month: number
+  readonly paused_at: string | null
+  readonly created_at: string
+}
+
+function shownAccount(app: App, account: Account): ShownAccount {
+  return {
+    id: formatUuid(account.uuid),
+    name: account.name,
+    email: account.email,
+    plan: account.plan,
+    monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
+    used_this_month: usedInMonth(app.db, account.id, monthOf(app.clock.now())),
+    paused_at: isoTimeOrNull(account.pausedAt),
+    created_at: isoTime(account.createdAt),
+  }
+}
+
+/** The operator acting for the named account, or for the only one. Throws 404 or 409 with a sentence that says what to give. */
+export function operatorOf(app: App, account: string | undefined): Actor {
+  return operatorFor(chosenAccount(app, account))
+}
+
+function chosenAccount(app: App, wanted: string | undefined): Account {
+  const accounts = listAccounts(app.config, app.db)
+  const fitting =
+    wanted === undefined
+      ? accounts
+      : accounts.filter(({ uuid, name }) => formatUuid(uuid) === wanted || name.toLowerCase() === wanted.toLowerCase())
+  const [only] = fitting
+  if (only && fitting.length === 1) return only
+  if (accounts.length === 0)
+    throw refusal(404, 'account_not_found', 'There is no account yet; make one with `tassis accounts create`.')
+  if (fitting.length === 0)
+    throw refusal(404, 'account_not_found', `There is no account "${wanted}"; \`tassis accounts list\` shows all.`)
+  const ids = fitting.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
+  throw refusal(
+    409,
+    'account_ambiguous',
+    `There are ${fitting.length} accounts${wanted === undefined ? '' : ` named "${wanted}"`}; choose one with --account: ${ids.join(', ')}${fitting.length > 5 ? ', …' : ''}.`,
+  )
+}
+
+const refusal = (status: number, code: string, message: string): AppError => new AppError(status, code, message)
+
+const create = operation(
+  'accounts.create',
+  async ({ opened: { app } }, input: { name: string; email: string; plan: Plan }) =>
+    shownAccount(app, await createAccount(app, input)),
+)
+
+const list = operation('accounts.list', ({ opened: { app } }, _: null) =>
+  listAccounts(app.config, app.db).map((account) => shownAccount(app, account)),
+)
+
+export const accountOperations = [create, list]
+
+export function addAccountCommands(program: Command): void {
+  const accounts = program.command('accounts').description('make and list accounts')
+  withJson(accounts.command('create').description('make an account'))
+    .requiredOption('--name <name>', 'its name')
+    .requiredOption('--email <address>', 'mail address of its owner')
+    .addOption(new Option('--plan <plan>', 'its plan').choices(PLANS).default('unlimited'))
+    .action(async (options: JsonOption & { name: string; email: string; plan: Plan }) => {
+      const input = { name: options.name, email: options.email, plan: options.plan }
+      const account = await withData(loadConfig().config, (call) => call(create, input), { creates: true })
+      report(
+        options,
+        account,
+        ({ id, name, plan }) =>
+          `Made account ${printable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app\` and \`tassis domains add example.com\`.`,
+      )
+    })
+  withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
+    const found = await withData(loadConfig().config, (call) => call(list, null))
+    if (!options.json && found.length === 0)
+      return print('There is no account yet; make one with `tassis accounts create`.')
+    report(options, found, (shown) =>
+      table(
+        ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
+        shown.map((account) => [
+          account.id,
+          account.name,
+          account.email,
+          account.plan,
+          `${account.used_this_month} of ${account.monthly_quota ?? 'unlimited'}`,
+          utc(account.created_at),
+          account.paused_at === null ? '' : `paused since ${utc(account.paused_at)}`,
+        ]),
+      ),
+    )
+  })
+}

@@ -1,0 +1,253 @@
+/**
+ * @module The books: what must be true of the database at every commit, as queries that find what is not. All of them read the same snapshot; none
+ * writes. The totals that lists and quotas answer with are recounted from the rows that they sum up.
+ */
+import type { Database } from 'bun:sqlite'
+import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
+import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
+import { hours } from '#platform/units.ts'
+
+export interface Finding {
+  /** The rule, as a statement that should be true. */
+  readonly rule: string
+  /** What differs, one sentence each; the first few. Empty: the rule holds. */
+  readonly differences: readonly string[]
+}
+
+/** Differences told of one rule; more say nothing new. */
+export const MOST_DIFFERENCES = 10
+
+const HOUR_MS = hours(1)
+
+/** A query whose rows are the exceptions to a rule. */
+interface Rule {
+  readonly rule: string
+  readonly sql: string
+  readonly tell: (row: Readonly<Record<string, string | number | null>>) => string
+}
+
+const codes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
+const OPEN = codes(STATUSES.filter(isOpen))
+const names = (list: readonly string[]): string => list.map((name, code) => `(${code}, '${name}')`).join(', ')
+const ID = (column: string): string => `lower(hex(${column}))`
+
+/** Statuses that a recipient ends in, and the event that tells of it. */
+const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as const
+
+const RULES: readonly Rule[] = [
+  {
+    rule: 'the events of an account are numbered from 1 without a gap',
+    sql: `SELECT coalesce(s.account_id, e.account_id) AS account, coalesce(s.last_seq, 0) AS last, coalesce(e.n, 0) AS n, e.first, e.newest
+      FROM event_sequences s FULL JOIN (SELECT account_id, count(*) AS n, min(seq) AS first, max(seq) AS newest FROM events GROUP BY account_id) e
+      ON e.account_id = s.account_id WHERE s.last_seq IS NOT e.n OR e.first <> 1 OR e.newest IS NOT s.last_seq`,
+    tell: (r) =>
+      `account ${r['account']}: the last number given is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
+  },
+  {
+    rule: 'the counters of emails by status and hour are what a recount gives',
+    sql: recount(
+      'email:',
+      `SELECT account_id, name, created_at / ${HOUR_MS} AS hour, count(*) AS n FROM emails JOIN status_names ON code = status GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'the counters of events by type and hour are what a recount gives',
+    sql: recount(
+      'event:',
+      `SELECT account_id, name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN event_names ON code = type GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'the quota used in a month is what a recount gives',
+    sql: `SELECT account_id AS account, month, sum(stored) AS stored, sum(counted) AS counted FROM (
+        SELECT account_id, month, recipients AS stored, 0 AS counted FROM usage
+        UNION ALL SELECT account_id, quota_month, 0, sum(recipient_count) FROM emails
+          WHERE quota_month IS NOT NULL AND status <> ${statusCode('cancelled')} GROUP BY 1, 2)
+      GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
+    tell: (r) =>
+      `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} were accepted`,
+  },
+  {
+    rule: 'every email has as many recipients as were accepted',
+    sql: `SELECT ${ID('uuid')} AS email, recipient_count AS accepted, count(recipients.id) AS n FROM emails LEFT JOIN recipients ON email_id = emails.id
+      GROUP BY emails.id HAVING n <> recipient_count OR n = 0`,
+    tell: (r) => `email ${r['email']}: ${r['accepted']} accepted, ${r['n']} there`,
+  },
+  {
+    rule: 'a recipient is in the queue exactly while it is open',
+    sql: `SELECT id, status, lane, next_at FROM recipients
+      WHERE (status IN (${OPEN})) <> (next_at IS NOT NULL) OR (next_at IS NULL) <> (lane IS NULL)`,
+    tell: (r) =>
+      `recipient ${r['id']} is ${statusText(r['status'])}, with lane ${r['lane'] ?? 'none'} and next time ${r['next_at'] ?? 'none'}`,
+  },
+  {
+    rule: 'only a recipient that is in delivery, sent or uncertain has a start of delivery, and only a sent one an end',
+    sql: `SELECT id, status FROM recipients
+      WHERE (delivery_started_at IS NOT NULL AND status NOT IN (${codes(['processing', 'sent', 'uncertain'])}))
+        OR (delivered_at IS NOT NULL) <> (status = ${statusCode('sent')})`,
+    tell: (r) => `recipient ${r['id']} is ${statusText(r['status'])}`,
+  },
+  {
+    rule: 'an event tells how each final recipient ended',
+    sql: `SELECT r.id, r.status FROM recipients r JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${eventCode(name)})`).join(', ')}) v
+        ON v.column1 = r.status
+      WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.email_id = r.email_id AND e.recipient_id = r.id AND e.type = v.column2)`,
+    tell: (r) => `recipient ${r['id']} is ${statusText(r['status'])} without an event`,
+  },
+  {
+    rule: 'nothing is sent twice to a recipient, unless a retry from the dead letters was asked for',
+    sql: `SELECT recipient_id AS id, sum(type = ${eventCode('sent')}) AS sent, sum(type = ${eventCode('queued')}) AS retries FROM events
+      WHERE recipient_id IS NOT NULL AND type IN (${eventCode('sent')}, ${eventCode('queued')}) GROUP BY recipient_id HAVING sent > 1`,
+    tell: (r) => `recipient ${r['id']} was sent ${r['sent']} times, with ${r['retries']} retries asked for`,
+  },
+  {
+    rule: 'a dead letter belongs to a recipient that ended as it says',
+    sql: `SELECT d.id, d.reason, d.recipient_id AS recipient, r.status FROM dead_letters d
+        LEFT JOIN recipients r ON r.id = d.recipient_id AND r.email_id = d.email_id
+        LEFT JOIN emails e ON e.id = d.email_id AND e.account_id = d.account_id
+      WHERE e.id IS NULL OR r.status IS NOT
+        CASE d.reason WHEN 'expired' THEN ${statusCode('bounced')} WHEN 'failed' THEN ${statusCode('failed')} WHEN 'uncertain' THEN ${statusCode('uncertain')} END`,
+    tell: (r) =>
+      `dead letter ${r['id']} (${r['reason']}): its recipient ${r['recipient']} is ${r['status'] === null ? 'not there' : statusText(r['status'])}`,
+  },
+  {
+    rule: 'what an email or an idempotency key names is there',
+    sql: `SELECT 'email ' || ${ID('uuid')} AS what, 'stream' AS missing FROM emails WHERE NOT EXISTS (SELECT 1 FROM streams WHERE streams.id = stream_id)
+      UNION ALL SELECT 'email ' || ${ID('uuid')}, 'operation' FROM emails
+        WHERE operation_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM operations WHERE operations.id = operation_id)
+      UNION ALL SELECT 'an idempotency key of account ' || account_id, 'email' FROM idempotency_keys
+        WHERE NOT EXISTS (SELECT 1 FROM emails WHERE emails.id = email_id)`,
+    tell: (r) => `${r['what']} has lost its ${r['missing']}`,
+  },
+]
+
+function recount(prefix: string, counted: string): string {
+  return `SELECT account_id AS account, metric, hour, sum(stored) AS stored, sum(counted) AS counted FROM (
+      SELECT account_id, metric, hour, value AS stored, 0 AS counted FROM counters WHERE metric >= '${prefix}' AND metric < '${prefix.slice(0, -1)};'
+      UNION ALL SELECT account_id, '${prefix}' || name, hour, 0, n FROM (${counted}))
+    GROUP BY 1, 2, 3 HAVING sum(stored) <> sum(counted)`
+}
+
+function tellCounter(r: Readonly<Record<string, string | number | null>>): string {
+  const hour = new Date(Number(r['hour']) * HOUR_MS).toISOString()
+  return `account ${r['account']}, ${r['metric']}, hour ${hour}: the counter says ${r['stored']}, there are ${r['counted']}`
+}
+
+const monthText = (month: number): string => `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
+
+const statusText = (code: string | number | null | undefined): string =>
+  STATUSES[Number(code)] ?? `in the unknown status ${code}`
+
+/** Examines all rules in the connection's read transaction. */
+export function examineBooks(db: Database): Finding[] {
+  db.run(`CREATE TEMP TABLE status_names AS SELECT column1 AS code, column2 AS name FROM (VALUES ${names(STATUSES)})`)
+  db.run(`CREATE TEMP TABLE event_names AS SELECT column1 AS code, column2 AS name FROM (VALUES ${names(EVENT_TYPES)})`)
+  return [
+    ...RULES.map(({ rule, sql, tell }) => ({
+      rule,
+      differences: told(
+        db.query<Record<string, string | number | null>, []>(`${sql} LIMIT ${MOST_DIFFERENCES + 1}`).all(),
+        tell,
+      ),
+    })),
+    emailStatuses(db),
+  ]
+}
+
+/** The first few rows in words; one more says that there are more. */
+export function told<T>(rows: readonly T[], tell: (row: T) => string): string[] {
+  const sentences = rows.slice(0, MOST_DIFFERENCES).map(tell)
+  return rows.length > MOST_DIFFERENCES ? [...sentences, 'and more'] : sentences
+}
+
+/** An email's status depends only on which statuses its recipients have: every combination that occurs is judged once. */
+function emailStatuses(db: Database): Finding {
+  const combinations = db
+    .query<{ status: number; mask: number; n: number; email: string }, []>(
+      `SELECT status, mask, count(*) AS n, min(${ID('uuid')}) AS email FROM emails
+       JOIN (SELECT email_id, sum(DISTINCT 1 << status) AS mask FROM recipients GROUP BY email_id) ON email_id = emails.id GROUP BY status, mask`,
+    )
+    .all()
+  const wrong = combinations.filter(({ status, mask }) => {
+    const present = STATUSES.filter((name) => (mask & (1 << statusCode(name))) !== 0)
+    return emailStatus(present) !== STATUSES[status]
+  })
+  return {
+    rule: 'the status of an email is that of its recipients',
+    differences: told(
+      wrong,
+      ({ status, n, email }) =>
+        `${n} emails, ${email} for one, are ${statusText(status)} while their recipients are not`,
+    ),
+  }
+}
+
+/** The balance of one account, in emails. */
+export interface Balance {
+  readonly account_id: number
+  readonly account: string
+  /** By the events that tell of an acceptance. */
+  readonly accepted: number
+  readonly sent: number
+  readonly bounced: number
+  readonly failed: number
+  readonly rejected: number
+  readonly cancelled: number
+  readonly uncertain: number
+  /** Queued, scheduled or in delivery. */
+  readonly open: number
+}
+
+/** Accepted against what became of it, by account. */
+export function balances(db: Database): Balance[] {
+  const accepted = new Map(
+    db
+      .query<{ account: number; n: number }, []>(
+        // A scheduled email has two such events without a recipient: accepted, and later queued.
+        `SELECT account_id AS account, count(DISTINCT email_id) AS n FROM events
+         WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL GROUP BY account_id`,
+      )
+      .all()
+      .map(({ account, n }) => [account, n]),
+  )
+  const rows = db
+    .query<{ account: number; status: number; n: number }, []>(
+      'SELECT account_id AS account, status, count(*) AS n FROM emails GROUP BY account_id, status',
+    )
+    .all()
+  const accounts = db.query<{ id: number; name: string }, []>('SELECT id, name FROM accounts ORDER BY id').all()
+  return accounts.map(({ id, name }) => {
+    const own = rows.filter((row) => row.account === id)
+    const count = (isWanted: (status: Status) => boolean) =>
+      own.reduce((sum, { status: code, n }) => {
+        const status = STATUSES[code]
+        return status !== undefined && isWanted(status) ? sum + n : sum
+      }, 0)
+    return {
+      account_id: id,
+      account: name,
+      accepted: accepted.get(id) ?? 0,
+      sent: count((status) => status === 'sent'),
+      bounced: count((status) => status === 'bounced'),
+      failed: count((status) => status === 'failed'),
+      rejected: count((status) => status === 'rejected'),
+      cancelled: count((status) => status === 'cancelled'),
+      uncertain: count((status) => status === 'uncertain'),
+      open: count(isOpen),
+    }
+  })
+}
+
+/** accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
+export const balanceFinding = (all: readonly Balance[]): Finding => ({
+  rule: 'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
+  differences: told(
+    all.filter((balance) => balance.accepted !== accountedFor(balance)),
+    (balance) => `account ${balance.account_id}: ${balance.accepted} accepted, ${accountedFor(balance)} accounted for`,
+  ),
+})
+
+const accountedFor = (b: Balance): number =>
+  b.sent + b.bounced + b.failed + b.rejected + b.cancelled + b.uncertain + b.open

@@ -1,0 +1,89 @@
+/** @module Whether every body and attachment that an email refers to is there. Reads which parts exist, never their content. */
+import type { Database } from 'bun:sqlite'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { ENCODING, monthName, partFile, refOf } from '#platform/content/read.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { type Finding, MOST_DIFFERENCES } from './books.ts'
+
+interface EmailRefs {
+  uuid: Uint8Array
+  htmlRef: number | null
+  textRef: number | null
+  attachments: string | null
+}
+
+/** How references are counted: those of month m begin at m times this. */
+const REFS_PER_MONTH = refOf(1, 0)
+
+/** The parts of one month: which rows there are, and whether the database is sound. */
+interface Month {
+  readonly ids: ReadonlySet<number>
+  readonly faults: readonly string[]
+}
+
+/**
+ * Looks up every reference of the snapshot in `db`. Content is stored before what refers to it, so months are read after the snapshot was taken.
+ * @param folder of the content store
+ */
+export function examineContent(db: Database, folder: string): Finding[] {
+  const months = new Map<number, Month>()
+  const differences: string[] = []
+  const emails = db.query<EmailRefs, []>(
+    `SELECT uuid, html_ref AS htmlRef, text_ref AS textRef, attachments FROM emails
+     WHERE html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments IS NOT NULL`,
+  )
+  for (const email of emails.iterate()) {
+    for (const ref of refsOf(email)) {
+      const month = Math.floor(ref / REFS_PER_MONTH)
+      const id = ref % REFS_PER_MONTH
+      const parts = months.get(month) ?? readMonth(folder, month)
+      months.set(month, parts)
+      if (parts.ids.has(id)) continue
+      differences.push(`email ${email.uuid.toHex()} refers to part ${id} of ${monthName(month)}, which is not there`)
+      if (differences.length > MOST_DIFFERENCES) break
+    }
+    if (differences.length > MOST_DIFFERENCES) break
+  }
+  return [
+    { rule: 'every body and attachment that an email refers to is there', differences },
+    { rule: 'the content databases are sound', differences: [...months.values()].flatMap(({ faults }) => faults) },
+  ]
+}
+
+function refsOf({ htmlRef, textRef, attachments }: EmailRefs): number[] {
+  const files = attachments === null ? [] : (JSON.parse(attachments) as { readonly ref: number }[])
+  return [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null)
+}
+
+function readMonth(folder: string, month: number): Month {
+  const path = join(folder, `${monthName(month)}.db`)
+  if (!existsSync(path)) return { ids: new Set(), faults: [`${path} is not there`] }
+  const db = openReadOnly(path)
+  try {
+    const parts = db.query<{ id: number; hash: Uint8Array | null }, [number]>(
+      'SELECT id, CASE WHEN encoding = ? THEN hash END AS hash FROM parts',
+    )
+    const ids = new Set<number>()
+    for (const { id, hash } of parts.iterate(ENCODING.file))
+      if (hash === null || existsSync(partFile(folder, month, hash))) ids.add(id)
+    return { ids, faults: soundness(db, monthName(month)) }
+  } finally {
+    db.close()
+  }
+}
+
+/** What `PRAGMA integrity_check` and `foreign_key_check` find; empty when the database is sound. */
+export function soundness(db: Database, name: string): string[] {
+  const broken = db
+    .query<{ integrity_check: string }, []>(`PRAGMA integrity_check(${MOST_DIFFERENCES})`)
+    .all()
+    .map((row) => row.integrity_check)
+    .filter((text) => text !== 'ok')
+  const dangling = db
+    .query<{ table: string; rowid: number | null; parent: string }, []>('PRAGMA foreign_key_check')
+    .all()
+    .slice(0, MOST_DIFFERENCES)
+    .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a row of ${parent} that is not there`)
+  return [...broken, ...dangling].map((text) => `${name}: ${text}`)
+}

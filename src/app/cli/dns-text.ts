@@ -1,0 +1,47 @@
+/** @module DNS records as text: in blocks to copy from, and as lines of a zone file (RFC 1035 §5). */
+import type { DnsRecordKey } from '#features/domains/dns-records.ts'
+import type { ShownRecord } from './domains.ts'
+
+const PURPOSE: Readonly<Record<DnsRecordKey, string>> = {
+  spf: 'SPF, needed to send',
+  dkim: 'DKIM, needed to send',
+  dmarc: 'DMARC, recommended; leave one that is there as it is',
+  return_path: 'return path, needed to send: bounces come back by it',
+  mx: 'inbound, only when Tassis shall receive the mail of this domain IN PLACE OF its present mail server',
+}
+
+/** Blocks of one record each, every value on a line of its own. */
+export function recordsForPeople(domain: string, records: readonly ShownRecord[]): string {
+  const blocks = records.map((record) =>
+    [
+      `${PURPOSE[record.key]}${record.verified ? ' (found)' : ''}`,
+      `  Type      ${record.type}`,
+      `  Name      ${record.host}`,
+      ...(record.priority === null ? [] : [`  Priority  ${record.priority}`]),
+      `  Value     ${record.value}`,
+    ].join('\n'),
+  )
+  return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
+}
+
+const TTL_SECONDS = 3600
+const LONGEST_STRING_OCTETS = 255
+
+/** One line a record; TXT values in strings of at most 255 octets. The inbound MX is commented out, because it takes mail from where it is now. */
+export function zoneLines(records: readonly ShownRecord[]): string {
+  return records
+    .map((record) => {
+      const data = record.type === 'TXT' ? txtData(record.value) : `${record.priority ?? 0} ${record.value}.`
+      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${data}`
+      return record.key === 'mx' ? `; ${PURPOSE.mx}:\n; ${line}` : line
+    })
+    .join('\n')
+}
+
+/** Character strings in quotes, RFC 1035 §5.1. All values are ASCII. */
+function txtData(value: string): string {
+  const strings: string[] = []
+  for (let from = 0; from < value.length; from += LONGEST_STRING_OCTETS)
+    strings.push(`"${value.slice(from, from + LONGEST_STRING_OCTETS).replace(/["\\]/g, '\\$&')}"`)
+  return strings.join(' ')
+}

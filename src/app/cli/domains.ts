@@ -1,0 +1,193 @@
+/** @module `tassis domains`: register domains, show the DNS records to publish, look whether they are there. */
+import type { Command } from 'commander'
+import type { App } from '#features/app.ts'
+import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/domains/dns-records.ts'
+import {
+  createDomain,
+  type Domain,
+  findDomainByName,
+  getDomain,
+  listDomains,
+  recordsOf,
+} from '#features/domains/domains.ts'
+import { validateDomainName } from '#features/domains/name.ts'
+import { SENDING_RECORDS } from '#features/domains/standing.ts'
+import { verifyDomain } from '#features/domains/verify.ts'
+import { loadConfig } from '#platform/config.ts'
+import { notFound } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { recordsForPeople, zoneLines } from './dns-text.ts'
+import { operation } from './operation.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { print, printable, report, table, utc } from './output.ts'
+
+interface ShownDomain {
+  readonly id: string
+  readonly domain: string
+  readonly verified: boolean
+  readonly verified_at: string | null
+  readonly checked_at: string | null
+  readonly created_at: string
+  readonly dns_records: readonly ShownRecord[]
+}
+
+/** A record to publish, and what it is. */
+export interface ShownRecord {
+  readonly key: DnsRecordKey
+  readonly type: string
+  readonly host: string
+  readonly value: string
+  readonly priority: number | null
+  readonly verified: boolean
+}
+
+function shownDomain(app: App, domain: Domain): ShownDomain {
+  const records = recordsOf(app.config, domain)
+  return {
+    id: formatUuid(domain.uuid),
+    domain: domain.domain,
+    verified: domain.verifiedAt !== null,
+    verified_at: isoTimeOrNull(domain.verifiedAt),
+    checked_at: isoTimeOrNull(domain.checkedAt),
+    created_at: isoTime(domain.createdAt),
+    dns_records: DNS_RECORD_KEYS.map((key) => {
+      const { type, host, value, priority, verified } = records[key]
+      return { key, type, host, value, priority: priority ?? null, verified }
+    }),
+  }
+}
+
+interface DomainInput extends AccountOption {
+  /** Name or id. */
+  readonly domain: string
+}
+
+function chosenDomain(app: App, accountId: number, wanted: string): Domain {
+  if (parseUuid(wanted)) return getDomain(app.db, accountId, wanted)
+  const name = validateDomainName(wanted)
+  const found = name.kind === 'ok' && findDomainByName(app.db, accountId, name.domain)
+  if (!found) {
+    throw notFound(
+      'domain_not_found',
+      `The account has no domain ${wanted}; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
+    )
+  }
+  return found
+}
+
+const add = operation('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
+  const created = await createDomain(app, operatorOf(app, account), domain)
+  return { ...shownDomain(app, created.domain), warnings: created.warnings }
+})
+
+/** Most that are listed at once. */
+const LIST_LIMIT = 1000
+
+const list = operation('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
+  const { accountId } = operatorOf(app, account)
+  const { domains, total } = listDomains(app.db, accountId, { limit: LIST_LIMIT, offset: 0 })
+  return { domains: domains.map((domain) => shownDomain(app, domain)), total }
+})
+
+const records = operation('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) =>
+  shownDomain(app, chosenDomain(app, operatorOf(app, account).accountId, domain)),
+)
+
+const verify = operation('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
+  const actor = operatorOf(app, account)
+  const { id } = shownDomain(app, chosenDomain(app, actor.accountId, domain))
+  const found = await verifyDomain(app, actor, id)
+  return { ...shownDomain(app, found.domain), checks: found.checks, fully_verified: found.fullyVerified }
+})
+
+export const domainOperations = [add, list, records, verify]
+
+const inputOf = (domain: string, { account }: AccountOption): DomainInput => ({
+  domain,
+  ...(account !== undefined && { account }),
+})
+
+export function addDomainCommands(program: Command): void {
+  const domains = program.command('domains').description('register and verify sending domains')
+
+  withAccount(withJson(domains.command('add').description('register a domain and print what to publish')))
+    .argument('<domain>', 'such as example.com')
+    .action(async (domain: string, options: JsonOption & AccountOption) => {
+      const added = await withData(loadConfig().config, (call) => call(add, inputOf(domain, options)))
+      report(options, added, (shown) =>
+        [
+          `Registered ${shown.domain} (${shown.id}). Until it is verified, its mail is only captured.`,
+          ...shown.warnings.map((warning) => `Note: ${printable(warning)}`),
+          '',
+          recordsForPeople(shown.domain, shown.dns_records),
+          '',
+          `Then: tassis domains verify ${shown.domain}`,
+        ].join('\n'),
+      )
+    })
+
+  withAccount(withJson(domains.command('list').description('list the domains of an account'))).action(
+    async (options: JsonOption & AccountOption) => {
+      const { account } = options
+      const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
+      if (!options.json && found.total === 0)
+        return print('The account has no domain; add one with `tassis domains add example.com`.')
+      report(options, found, ({ domains: shown, total }) =>
+        [
+          table(
+            ['DOMAIN', 'STATE', 'LAST LOOK', 'ID', ''],
+            shown.map((domain) => [
+              domain.domain,
+              domain.verified ? 'verified' : 'unverified',
+              domain.checked_at === null ? 'never' : utc(domain.checked_at),
+              domain.id,
+              missingRecords(domain),
+            ]),
+          ),
+          ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
+        ].join('\n'),
+      )
+    },
+  )
+
+  withAccount(withJson(domains.command('records').description('print the DNS records to publish, to copy')))
+    .argument('<domain>', 'name or ID')
+    .option('--zone', 'as lines of a zone file')
+    .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
+      const found = await withData(loadConfig().config, (call) => call(records, inputOf(domain, options)))
+      report(options, found, (shown) =>
+        options.zone ? zoneLines(shown.dns_records) : recordsForPeople(shown.domain, shown.dns_records),
+      )
+    })
+
+  withAccount(
+    withJson(domains.command('verify').description('look at the DNS now; exit code 1 while records are missing')),
+  )
+    .argument('<domain>', 'name or ID')
+    .action(async (domain: string, options: JsonOption & AccountOption) => {
+      const found = await withData(loadConfig().config, (call) => call(verify, inputOf(domain, options)))
+      report(options, found, (shown) =>
+        [
+          table(
+            ['RECORD', '', 'FOUND'],
+            DNS_RECORD_KEYS.map((key) => [key, shown.checks[key].verified ? 'ok' : 'NOT OK', shown.checks[key].detail]),
+          ),
+          '',
+          shown.fully_verified
+            ? `${shown.domain} is verified: its mail is sent.`
+            : `${shown.domain} is not verified: its mail is only captured. \`tassis domains records ${shown.domain}\` prints what to publish.`,
+        ].join('\n'),
+      )
+      if (!found.fully_verified) process.exitCode = 1
+    })
+}
+
+/** The records without which the domain does not send, as far as they are missing. */
+function missingRecords({ dns_records: shown, verified }: ShownDomain): string {
+  if (verified) return ''
+  const missing = shown.filter(({ key, verified: isThere }) => SENDING_RECORDS.includes(key) && !isThere)
+  return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}` : ''
+}

@@ -1,0 +1,20 @@
+/** @module Every operation that a command can ask of the owner of the data, in one table. */
+import { accountOperations } from './accounts.ts'
+import { PING } from './call.ts'
+import { domainOperations } from './domains.ts'
+import { keyOperations } from './keys.ts'
+import { type Operation, operation } from './operation.ts'
+import { queueOperations } from './queue.ts'
+import { sendOperations } from './send.ts'
+
+const ping = operation(PING, () => null)
+
+/** Inputs differ, and come from commands of the same version only; the caller hands on what it got. */
+export const operations: readonly Operation<never, unknown>[] = [
+  ping,
+  ...accountOperations,
+  ...keyOperations,
+  ...domainOperations,
+  ...sendOperations,
+  ...queueOperations,
+]

@@ -1,0 +1,64 @@
+/**
+ * @module What commands print: aligned text for people, JSON for programs. What other servers or senders wrote can hold anything, so no control
+ * character of it reaches the terminal.
+ */
+import type { Millis } from '#platform/clock.ts'
+
+// C0 and C1 controls, line separators, and what turns the direction of writing.
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
+
+/** Text from elsewhere on one line, without anything that a terminal obeys. */
+export const printable = (text: string): string => text.replace(UNPRINTABLE, ' ')
+
+/** At most `most` characters, cut off with an ellipsis. */
+export const shortened = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 1)}…` : text
+
+export const print = (text: string): void => void process.stdout.write(`${text}\n`)
+
+export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
+
+/** The value as JSON when programs read, else as text. */
+export function report<T>(
+  options: { readonly json?: boolean | undefined },
+  value: T,
+  text: (value: T) => string,
+): void {
+  if (options.json) printJson(value)
+  else print(text(value))
+}
+
+/** Rows in aligned columns under their headings; all cells are made printable. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows.map((row) => row.map(printable))]
+  const widths = headings.map((_, column) => Math.max(...lines.map((line) => Bun.stringWidth(line[column] ?? ''))))
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - Bun.stringWidth(cell)))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** `2026-11-21 14:02:11Z`. */
+export const utc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
+
+/** `in 4 min`, `2 h ago`, `now`. */
+export function distance(at: Millis, now: Millis): string {
+  const seconds = Math.round(Math.abs(at - now) / 1000)
+  if (seconds === 0) return 'now'
+  const size =
+    seconds < 120
+      ? `${seconds} s`
+      : seconds < 7200
+        ? `${Math.round(seconds / 60)} min`
+        : seconds < 172_800
+          ? `${Math.round(seconds / 3600)} h`
+          : `${Math.round(seconds / 86_400)} d`
+  return at > now ? `in ${size}` : `${size} ago`
+}
+
+/** `1 email`, `2 emails`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,0 +1,69 @@
+/**
+ * @module The command line: every command, and how one ends. Exit codes: 0 done; 1 refused, failed or not as it should be; 2 wrong usage, a wrong
+ * setting or a data directory that cannot be had. Whatever fails is told in one sentence on standard error.
+ */
+import { Command, CommanderError } from 'commander'
+import { ConfigError } from '#platform/config.ts'
+import { storageError } from '#platform/db/commit.ts'
+import { AppError } from '#platform/errors.ts'
+import { VERSION } from '../version.ts'
+import { addAccountCommands } from './accounts.ts'
+import { addCheckCommand } from './check.ts'
+import { addConfigCommand } from './config.ts'
+import { addDomainCommands } from './domains.ts'
+import { addKeyCommands } from './keys.ts'
+import { CommandError } from './operation.ts'
+import { print, printable } from './output.ts'
+import { addQueueCommand } from './queue.ts'
+import { addSendCommand } from './send.ts'
+import { addServeCommand } from './serve.ts'
+import { addStartCommand } from './start.ts'
+
+const USAGE_EXIT_CODE = 2
+
+function createProgram(): Command {
+  const program = new Command('tassis')
+    .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
+    // Before commands are added: they inherit it.
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({ outputError: (text, write) => write(`tassis: ${text.replace(/^error: /, '')}`) })
+    .version(VERSION)
+  addServeCommand(program)
+  addAccountCommands(program)
+  addKeyCommands(program)
+  addDomainCommands(program)
+  addSendCommand(program)
+  addQueueCommand(program)
+  addCheckCommand(program)
+  addConfigCommand(program)
+  addStartCommand(program)
+  program
+    .command('version')
+    .description('print the version')
+    .action(() => print(VERSION))
+  return program
+}
+
+/** Runs one command; resolves with its exit code. */
+export async function runCommandLine(args: readonly string[]): Promise<number> {
+  try {
+    await createProgram().parseAsync(args, { from: 'user' })
+    return Number(process.exitCode ?? 0)
+  } catch (thrown) {
+    // Commander has printed its sentence, or the help that was asked for.
+    if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
+    const error = storageError(thrown)
+    const { sentence, exitCode } = endingOf(error)
+    process.stderr.write(`tassis: ${sentence}\n`)
+    return exitCode
+  }
+}
+
+function endingOf(error: unknown): { sentence: string; exitCode: number } {
+  if (error instanceof ConfigError) return { sentence: printable(error.message), exitCode: USAGE_EXIT_CODE }
+  if (error instanceof AppError || error instanceof CommandError)
+    return { sentence: printable(error.message), exitCode: 1 }
+  // A bug: whoever reports it needs where it was.
+  return { sentence: error instanceof Error ? (error.stack ?? error.message) : String(error), exitCode: 1 }
+}

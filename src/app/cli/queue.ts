@@ -1,0 +1,162 @@
+/** @module `tassis queue`: what waits to be delivered, why, and until when. */
+import type { Database } from 'bun:sqlite'
+import { type Command, InvalidArgumentError } from 'commander'
+import { openLanes, type Status, statusName } from '#features/emails/status.ts'
+import { systemClock } from '#platform/clock.ts'
+import { loadConfig } from '#platform/config.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { counted, distance, report, shortened, table, utc } from './output.ts'
+
+interface WaitingLane {
+  readonly lane: string
+  readonly waiting: number
+  readonly first_due_at: string
+  readonly reason: string
+}
+
+interface WaitingRecipient {
+  readonly email_id: string
+  readonly account: string
+  readonly lane: string
+  readonly recipient: string
+  readonly status: Status
+  readonly attempts: number
+  readonly next_at: string
+  readonly last_error: string | null
+}
+
+interface Queue {
+  /** Whether a service runs that delivers it. */
+  readonly delivering: boolean
+  readonly waiting: number
+  /** Lanes that wait; `lanes` has those with the earliest mail. */
+  readonly lane_count: number
+  readonly lanes: readonly WaitingLane[]
+  /** Of each lane in `lanes` the earliest. */
+  readonly recipients: readonly WaitingRecipient[]
+}
+
+interface Row {
+  uuid: Uint8Array
+  account: string
+  lane: string
+  recipient: string
+  status: number
+  attempts: number
+  nextAt: number
+  lastError: string | null
+}
+
+const sql = prepared((db) => ({
+  // By lane, so that the index of the queue gives the earliest without sorting all.
+  ofLane: db.prepare<Row, [string, number]>(
+    `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
+     FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
+     WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
+  ),
+}))
+
+const MOST_OF_A_LANE = 10
+
+const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): Queue => {
+  const now = app.clock.now()
+  const states =
+    delivery?.scheduler.states() ??
+    openLanes(app.db).map(({ lane, firstAt, waiting }) => ({
+      lane,
+      waiting,
+      firstDue: firstAt,
+      reason: firstAt > now ? 'waits for its time' : 'no service is running',
+    }))
+  const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
+  return {
+    delivering: delivery !== undefined,
+    waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
+    lane_count: states.length,
+    lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
+      lane,
+      waiting,
+      first_due_at: isoTime(firstDue),
+      reason,
+    })),
+    recipients: recipientsOf(app.db, shown, limit),
+  }
+})
+
+function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
+  const found: WaitingRecipient[] = []
+  for (const { lane } of lanes) {
+    const room = Math.min(MOST_OF_A_LANE, limit - found.length)
+    if (room <= 0) break
+    for (const row of sql(db).ofLane.all(lane, room)) {
+      found.push({
+        email_id: formatUuid(row.uuid),
+        account: row.account,
+        lane: row.lane,
+        recipient: row.recipient,
+        status: statusName(row.status),
+        attempts: row.attempts,
+        next_at: isoTime(row.nextAt),
+        last_error: row.lastError,
+      })
+    }
+  }
+  return found
+}
+
+export const queueOperations = [queue]
+
+const MOST_SHOWN = 1000
+
+export function addQueueCommand(program: Command): void {
+  withJson(program.command('queue').description('show what waits to be delivered, why, and until when'))
+    .option('--limit <count>', `most lanes and recipients that are shown, up to ${MOST_SHOWN}`, countOf, 30)
+    .action(async (options: JsonOption & { limit: number }) => {
+      const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
+      report(options, found, (shown) => queueText(shown, systemClock.now()))
+    })
+}
+
+function countOf(text: string): number {
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MOST_SHOWN}.`)
+  return count
+}
+
+const LONGEST_ERROR = 120
+
+function queueText(found: Queue, now: number): string {
+  if (found.waiting === 0) return 'Nothing waits.'
+  const until = (iso: string) => `${utc(iso)} (${distance(Date.parse(iso), now)})`
+  const { lanes, recipients } = found
+  return [
+    `${counted(found.waiting, 'message')} to ${counted(found.lane_count, 'lane')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    '',
+    table(
+      ['LANE', 'WAITING', 'FIRST DUE', 'WHY'],
+      lanes.map((lane) => [lane.lane, String(lane.waiting), until(lane.first_due_at), lane.reason]),
+    ),
+    ...(lanes.length < found.lane_count ? [`… and ${counted(found.lane_count - lanes.length, 'lane')} more`] : []),
+    '',
+    table(
+      ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT TRY', 'EMAIL', 'LAST ERROR'],
+      recipients.map((recipient) => [
+        recipient.recipient,
+        recipient.status,
+        String(recipient.attempts),
+        until(recipient.next_at),
+        recipient.email_id,
+        shortened(recipient.last_error ?? '', LONGEST_ERROR),
+      ]),
+    ),
+    ...(recipients.length < found.waiting
+      ? [`… and ${counted(found.waiting - recipients.length, 'message')} more (--limit)`]
+      : []),
+  ].join('\n')
+}

@@ -1,0 +1,119 @@
+/**
+ * @module `tassis start`, behind `scripts/start`: the service with something in it to look at. At the first start it makes an account, a domain
+ * and a key, and sends an email by the API, as a client would. Meant for a try, with delivery mode `capture`.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { listAccounts } from '#features/accounts/accounts.ts'
+import { createAccount, operatorFor } from '#features/accounts/create.ts'
+import { createApiKey } from '#features/api-keys/keys.ts'
+import type { Actor } from '#features/app.ts'
+import { createDomain, listDomains } from '#features/domains/domains.ts'
+import { systemClock } from '#platform/clock.ts'
+import { loadConfig } from '#platform/config.ts'
+import { seconds } from '#platform/units.ts'
+import type { Service } from '../service.ts'
+import { VERSION } from '../version.ts'
+import { CommandError } from './operation.ts'
+import { print } from './output.ts'
+import { runService } from './serve.ts'
+
+/** A name that nobody has (RFC 6761 §6.2), so that no mail of a try can ever look like somebody's. */
+const FIRST_DOMAIN = 'example.test'
+
+export function addStartCommand(program: Command): void {
+  program
+    .command('start', { hidden: true })
+    .description('serve, with a first account, domain, key and email; used by scripts/start')
+    .action(async () => {
+      const { config } = loadConfig()
+      await runService(config, async (service) => print(await firstSteps(service)))
+    })
+}
+
+/** Makes what is missing and tells what there is, in less than 20 lines. */
+async function firstSteps(service: Service): Promise<string> {
+  const { app } = service.opened
+  const { config } = app
+  const [known] = listAccounts(config, app.db)
+  const account =
+    known ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
+  const actor = operatorFor(account)
+  const [registered] = listDomains(app.db, actor.accountId, { limit: 1, offset: 0 }).domains
+  const { domain } = registered ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
+  const keyFile = join(config.dataDir, 'first-key')
+  const key = await firstKey(service, actor, keyFile)
+  const happened = known
+    ? `Here from before: account "${known.name}", domain ${domain}; the API key is in ${keyFile}.`
+    : `Made: account "${account.name}", domain ${domain}, an API key (kept in ${keyFile}).\n${await firstEmail(service.url, key, domain)}`
+  return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
+${happened}
+
+  Captured mail   ${service.url}/dev/captured
+  The API         ${service.url}/docs
+
+The next email:
+
+curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\
+  -d '{"from": "Ada <ada@${domain}>", "to": "bob@${FIRST_DOMAIN}", "subject": "Hello", "text_body": "It works."}'
+
+Ctrl-C stops the service.`
+}
+
+/** The key that an earlier start has kept, while it is good; else a new one. */
+async function firstKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
+  const kept = readIfThere(path)
+  if (kept !== undefined && opened.authenticator.authenticate(kept)?.accountId === actor.accountId) return kept
+  const { key } = await createApiKey(opened.app, actor, { name: 'scripts/start' })
+  writeFileSync(path, `${key}\n`, { mode: 0o600 })
+  return key
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return undefined
+  }
+}
+
+const PATIENCE_MS = seconds(20)
+const LOOK_EVERY_MS = 25
+
+/** Sends by the API and waits until it is final; a sentence that tells it. */
+async function firstEmail(url: string, key: string, domain: string): Promise<string> {
+  const begunMs = systemClock.monotonicMs()
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const email = {
+    from: `Tassis <hello@${domain}>`,
+    to: `you@${FIRST_DOMAIN}`,
+    subject: 'The first email',
+    text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
+  }
+  const accepted = await request(`${url}/v1/emails`, { method: 'POST', headers, body: JSON.stringify(email) })
+  for (;;) {
+    const { status, events } = await request(`${url}/v1/emails/${accepted.id}`, { headers })
+    const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
+    if (['queued', 'processing'].includes(status) && tookMs < PATIENCE_MS) {
+      await systemClock.sleep(LOOK_EVERY_MS)
+      continue
+    }
+    const steps = (events ?? []).map(({ type }) => type).join(', ')
+    return `Sent a first email to ${email.to} by the API: ${steps}; ${status} after ${tookMs} ms.`
+  }
+}
+
+interface EmailAnswer {
+  readonly id: string
+  readonly status: string
+  readonly events?: readonly { readonly type: string }[]
+}
+
+async function request(url: string, init: RequestInit): Promise<EmailAnswer> {
+  const response = await fetch(url, init)
+  const body = (await response.json()) as { readonly data?: EmailAnswer; readonly message?: string }
+  if (!response.ok || !body.data)
+    throw new CommandError(`The first email was refused: ${body.message ?? response.status}.`)
+  return body.data
+}

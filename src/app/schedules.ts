@@ -1,0 +1,55 @@
+/**
+ * @module Every recurring task with its cadence, on one page. A task that still runs when its time comes again is left alone; one that fails is
+ * logged and done at its next time.
+ */
+import { Cron } from 'croner'
+import { recheckDomains } from '#features/domains/recheck.ts'
+import { trimBatchReplies } from '#features/emails/batch.ts'
+import { removeDeletedDomains } from '#features/emails/delete-domain.ts'
+import type { OpenedApp } from './create.ts'
+
+interface Schedule {
+  readonly name: string
+  /** Seconds, minutes, hours, day, month, weekday; UTC. */
+  readonly pattern: string
+  run(opened: OpenedApp, signal: AbortSignal): Promise<unknown>
+}
+
+const SCHEDULES: readonly Schedule[] = [
+  {
+    name: 'store when keys were last used',
+    pattern: '10 * * * * *',
+    run: ({ authenticator }) => authenticator.flushLastUsed(),
+  },
+  { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
+  { name: 'trim batch replies', pattern: '0 7 * * * *', run: ({ app }) => trimBatchReplies(app) },
+  { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
+]
+
+/** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */
+export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
+  const { log } = opened.app
+  const ending = new AbortController()
+  const running = new Set<Promise<void>>()
+  const crons = SCHEDULES.map(({ name, pattern, run }) => {
+    const runOnce = async () => {
+      try {
+        await run(opened, ending.signal)
+      } catch (error) {
+        log.error({ err: error, task: name }, 'a recurring task failed')
+      }
+    }
+    return new Cron(pattern, { timezone: 'UTC', protect: true, unref: true }, () => {
+      const task = runOnce()
+      running.add(task)
+      return task.finally(() => running.delete(task))
+    })
+  })
+  return {
+    async stop() {
+      for (const cron of crons) cron.stop()
+      ending.abort()
+      await Promise.all(running)
+    },
+  }
+}

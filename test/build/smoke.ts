@@ -1,0 +1,134 @@
+/**
+ * @module `bun test/build/smoke.ts dist/tassis`: does the compiled executable work where nothing else is? Runs it in an empty folder with an
+ * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, and its end. Exit code 1
+ * and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
+ */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import manifest from '../../package.json'
+
+const [given = 'dist/tassis'] = process.argv.slice(2)
+const executable = resolve(given)
+const folder = mkdtempSync(join(tmpdir(), 'tassis-smoke-'))
+const env = {
+  TASSIS_DATA_DIR: join(folder, 'data'),
+  TASSIS_HTTP_ADDR: '127.0.0.1:0',
+  TASSIS_HOSTNAME: 'mail.smoke.test',
+  TASSIS_DELIVERY: 'capture',
+}
+
+/** Runs a command to its end and gives its output; an exit code other than 0 is an error. */
+async function command(...args: string[]): Promise<string> {
+  const child = Bun.spawn([executable, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
+  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), child.exited])
+  assert.equal(code, 0, `tassis ${args.join(' ')} ended with ${code}: ${stderr}`)
+  return stdout
+}
+
+const text = (stream: ReadableStream<Uint8Array>): Promise<string> => new Response(stream).text()
+
+interface Running {
+  readonly url: string
+  readonly log: () => string
+  /** Sends SIGTERM; resolves with the exit code. */
+  stop(): Promise<number>
+}
+
+async function serve(): Promise<Running> {
+  const child = Bun.spawn([executable, 'serve'], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
+  const log = text(child.stderr)
+  let said = ''
+  for await (const chunk of child.stdout) {
+    said += Buffer.from(chunk).toString()
+    const url = /listens on (http:\/\/\S+)/.exec(said)?.[1]
+    if (url !== undefined) {
+      return {
+        url,
+        log: () => said,
+        async stop() {
+          child.kill('SIGTERM')
+          const code = await child.exited
+          said += await log
+          return code
+        },
+      }
+    }
+  }
+  throw new Error(`serve ended with ${await child.exited} before it listened: ${await log}`)
+}
+
+/** Asks until the answer fulfils the condition, at most 20 s. */
+async function until<T>(what: string, ask: () => Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+  const patienceUntil = performance.now() + 20_000
+  for (;;) {
+    const answer = await ask()
+    if (isSo(answer)) return answer
+    assert.ok(performance.now() < patienceUntil, `${what}; the last answer: ${JSON.stringify(answer)}`)
+    await Bun.sleep(20)
+  }
+}
+
+interface Answer {
+  readonly data: { readonly id: string; readonly status: string; readonly sandbox: boolean; readonly raw: string }
+}
+
+async function oneEmail(url: string, key: string): Promise<void> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const body = JSON.stringify({
+    from: 'Ada <ada@smoke.test>',
+    to: 'bob@receiver.test',
+    subject: 'Grüße',
+    html_body: '<p>From the executable</p>',
+    attachments: [{ filename: 'a.txt', content: 'aGk=', content_type: 'text/plain' }],
+  })
+  const sent = await fetch(`${url}/v1/emails`, { method: 'POST', headers, body })
+  assert.equal(sent.status, 202, await sent.clone().text())
+  const { id } = ((await sent.json()) as Answer).data
+  const email = async () => ((await (await fetch(`${url}/v1/emails/${id}`, { headers })).json()) as Answer).data
+  await until('the email is not sent', email, ({ status }) => status === 'sent')
+  const captured = await fetch(`${url}/v1/emails/${id}/captured`, { headers })
+  assert.equal(captured.status, 200, await captured.clone().text())
+  const { raw } = ((await captured.json()) as Answer).data
+  assert.match(raw, /^DKIM-Signature: .*d=smoke\.test/m)
+  assert.match(raw, /^Subject: =\?UTF-8\?/m)
+}
+
+async function docs(url: string): Promise<void> {
+  const page = await (await fetch(`${url}/docs`)).text()
+  const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
+  assert.ok(script, `no script in ${page}`)
+  const asset = await fetch(new URL(script, `${url}/docs`))
+  assert.equal(asset.status, 200)
+  assert.ok((await asset.text()).length > 100_000, 'the script of /docs is too short')
+}
+
+let running: Running | undefined
+try {
+  assert.equal((await command('version')).trim(), manifest.version)
+  // Of the folder that it is started in the executable believes nothing.
+  writeFileSync(join(folder, '.env'), 'TASSIS_DELIVERY=nonsense\n')
+  writeFileSync(join(folder, 'bunfig.toml'), 'preload = ["./missing.ts"]\n')
+  assert.match(await command('config'), /TASSIS_HOSTNAME +mail\.smoke\.test +environment/)
+
+  running = await serve()
+  await command('accounts', 'create', '--name', 'Smoke', '--email', 'smoke@smoke.test')
+  await command('domains', 'add', 'smoke.test')
+  const { key } = JSON.parse(await command('keys', 'create', '--name', 'smoke', '--json')) as { readonly key: string }
+  await oneEmail(running.url, key)
+  await docs(running.url)
+  assert.equal(await running.stop(), 0, 'SIGTERM did not end it with 0')
+
+  await command('check')
+  running = await serve()
+  assert.equal(await running.stop(), 0, 'SIGTERM did not end its second run with 0')
+  console.log('The executable works.')
+} catch (error) {
+  await running?.stop()
+  console.error(error)
+  console.error(`Of the service:\n${running?.log() ?? '(it did not run)'}`)
+  process.exitCode = 1
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,21 @@
+/**
+ * @module The service as a process of its own, put together from its parts: what the kill test and the durability test end. Configured like the
+ * real one, by `TASSIS_*`; prints `ready` when it serves HTTP.
+ */
+import { openApp, startDelivery } from '#app/create.ts'
+import { createHttp, listenHttp } from '#app/http.ts'
+import { loadConfig } from '#platform/config.ts'
+
+const { config } = loadConfig(process.env)
+const opened = openApp(config)
+const delivery = await startDelivery(opened)
+const http = createHttp(opened)
+listenHttp(http, config.httpAddr)
+console.log('ready')
+
+process.on('SIGTERM', async () => {
+  await http.stop(1000)
+  await delivery.stop()
+  await opened.close()
+  process.exit(0)
+})

@@ -1,0 +1,94 @@
+/** @module The service under the kill test: a data directory with an account, a verified domain and a key, and the process that is killed. */
+import { openSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { createAccount, operatorFor } from '#features/accounts/create.ts'
+import { createApiKey } from '#features/api-keys/keys.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { loadConfig } from '#platform/config.ts'
+
+export const SENDER_DOMAIN = 'sender.test'
+
+const ROOT = join(import.meta.dir, '..', '..')
+const MAIN = join(ROOT, 'src', 'main.ts')
+const STARTED_WITHIN_MS = 30_000
+
+export type Settings = Readonly<Record<string, string>>
+
+export interface ServiceProcess {
+  readonly pid: number
+  /** False once it ended, for whatever reason. */
+  isRunning(): boolean
+  /** SIGKILL; resolves when the process is gone. */
+  kill(): Promise<void>
+  /** SIGTERM; resolves with the exit code. */
+  stop(): Promise<number>
+}
+
+/** Makes the data directory; gives the API key. */
+export async function prepareDataDirectory(settings: Settings): Promise<string> {
+  const opened = openApp(loadConfig(settings).config)
+  try {
+    const { app } = opened
+    const account = await createAccount(app, { name: 'Kill test', email: 'owner@kill.test', plan: 'unlimited' })
+    const actor = operatorFor(account)
+    await createDomain(app, actor, SENDER_DOMAIN)
+    // What `verify` would write if the zone were published.
+    await app.commit.write((tx) => void tx.db.run('UPDATE domains SET verified_at = 1, next_check_at = 4000000000000'))
+    return (await createApiKey(app, actor, { name: 'kill test' })).key
+  } finally {
+    await opened.close()
+  }
+}
+
+/** A port of 127.0.0.1 that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
+
+/** Begins the process; `ready` waits until it serves HTTP. */
+export function startService(settings: Settings, command: readonly string[], logFile: string): ServiceProcess {
+  const log = openSync(logFile, 'a')
+  const child = Bun.spawn([...command], { env: { ...settings }, stdin: 'ignore', stdout: log, stderr: log })
+  let ended = false
+  void child.exited.then(() => {
+    ended = true
+  })
+  return {
+    pid: child.pid,
+    isRunning: () => !ended,
+    async kill() {
+      child.kill('SIGKILL')
+      await child.exited
+    },
+    stop() {
+      child.kill('SIGTERM')
+      return child.exited
+    },
+  }
+}
+
+/** Resolves when the service answers; throws when it ended or takes too long. */
+export async function untilReady(service: ServiceProcess, url: string): Promise<void> {
+  const until = performance.now() + STARTED_WITHIN_MS
+  while (performance.now() < until) {
+    if (!service.isRunning()) throw new Error('the service ended while it started')
+    const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
+    await answer?.arrayBuffer()
+    if (answer?.ok) return
+    await Bun.sleep(10)
+  }
+  throw new Error(`the service did not answer within ${STARTED_WITHIN_MS} ms`)
+}
+
+/** How the service is started: `serve` is the real command, `parts` the program in child.ts. */
+export const commandOf = (kind: 'serve' | 'parts'): readonly string[] =>
+  kind === 'serve' ? [process.execPath, MAIN, 'serve'] : [process.execPath, join(import.meta.dir, 'child.ts')]

@@ -1,0 +1,47 @@
+import { expect, test } from 'bun:test'
+import { tmpdir } from 'node:os'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { createDiskGuard } from '#platform/disk.ts'
+
+test('a disk is low when less than the wanted bytes are free', async () => {
+  const isLow = (minFreeBytes: number, folder = tmpdir()) =>
+    createDiskGuard({ folder, minFreeBytes, clock: systemClock }).isLow()
+  expect(await isLow(1)).toBe(false)
+  expect(await isLow(Number.MAX_SAFE_INTEGER)).toBe(true)
+})
+
+test('a disk that cannot be asked is low, unless no free space is wanted', async () => {
+  const folder = '/there/is/no/such/folder'
+  expect(await createDiskGuard({ folder, minFreeBytes: 1, clock: systemClock }).isLow()).toBe(true)
+  expect(await createDiskGuard({ folder, minFreeBytes: 0, clock: systemClock }).isLow()).toBe(false)
+})
+
+test('exactly the wanted bytes are enough', async () => {
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: systemClock, freeBytesOf: async () => 100 })
+  expect(await guard.isLow()).toBe(false)
+})
+
+test('an answer holds for a second, and one question serves all who wait', async () => {
+  const clock = new ManualClock()
+  const asked: ((freeBytes: number) => void)[] = []
+  const guard = createDiskGuard({
+    folder: '',
+    minFreeBytes: 100,
+    clock,
+    freeBytesOf: () => new Promise((resolve) => asked.push(resolve)),
+  })
+  const waiting = [guard.isLow(), guard.isLow()]
+  clock.advance(5000)
+  waiting.push(guard.isLow())
+  expect(asked).toHaveLength(1)
+  asked[0]?.(99)
+  expect(await Promise.all(waiting)).toEqual([true, true, true])
+  clock.advance(999)
+  expect(await guard.isLow()).toBe(true)
+  expect(asked).toHaveLength(1)
+  clock.advance(1)
+  const mended = guard.isLow()
+  expect(asked).toHaveLength(2)
+  asked[1]?.(100)
+  expect(await mended).toBe(false)
+})

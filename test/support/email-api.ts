@@ -1,0 +1,129 @@
+/**
+ * @module The emails API over HTTP for tests: an account with a verified and an unverified domain, requests that are valid but for what a test
+ * changes, and a look at everything that is stored. Never writes past the API, but for the verification of the domain.
+ */
+import { expect } from 'bun:test'
+import type { Actor } from '#features/app.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { type ApiAnswer, type ApiOptions, at, createTestApi, type TestApi } from './api.ts'
+import type { TestAppOptions } from './app.ts'
+
+export const VERIFIED = 'sender.test'
+export const UNVERIFIED = 'sandbox.test'
+/** The time at which a test with a clock of its own begins. */
+export const NOW = Date.UTC(2026, 2, 15, 12, 30)
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+type Json = Record<string, unknown>
+
+export interface EmailApi extends TestApi {
+  readonly clock: ManualClock
+  /** Sends a small valid email with `request` over it; a field of undefined is left out. */
+  send(request?: Json, options?: ApiOptions): Promise<ApiAnswer>
+  /** `data` of the 202; fails on any other answer. */
+  accepted(request?: Json, options?: ApiOptions): Promise<Json & { id: string }>
+  /** `data` of the detail. */
+  detail(id: unknown, options?: ApiOptions): Promise<Json>
+  /** Posts a body as it is. */
+  raw(path: string, body: RequestInit['body'], headers?: Readonly<Record<string, string>>): Promise<ApiAnswer>
+  /** Rows of every table, content parts, and recipients counted in the quota. */
+  stored(): Record<string, number>
+  /** Recipients that count in an account's quota, in all months. */
+  used(of?: Actor): number
+  /** Gives an account a verified domain. */
+  addDomain(of: Actor, name?: string): Promise<void>
+}
+
+export const EMAIL = { from: `ada@${VERIFIED}`, to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello, Bob.' }
+
+export async function createEmailApi(options: TestAppOptions = {}): Promise<EmailApi> {
+  const clock = new ManualClock(NOW)
+  const service = await createTestApi({ clock, ...options })
+  const { app, api, actor, key } = service
+  const addDomain: EmailApi['addDomain'] = async (of, name = VERIFIED) => {
+    await createDomain(app, of, name)
+    app.db.run('UPDATE domains SET verified_at = 1 WHERE domain = ? AND account_id = ?', [name, of.accountId])
+  }
+  await addDomain(actor)
+  await createDomain(app, actor, UNVERIFIED)
+  const count = (db: typeof app.db, table: string): number =>
+    db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM "${table}"`).get()?.n ?? 0
+  const send: EmailApi['send'] = (request = {}, given = {}) => api('POST', '/v1/emails', { ...EMAIL, ...request }, given)
+  return {
+    ...service,
+    clock,
+    send,
+    addDomain,
+    async accepted(request, given) {
+      const answer = await send(request, given)
+      if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+      return at(answer.body, 'data') as Json & { id: string }
+    },
+    async detail(id, given) {
+      const answer = await api('GET', `/v1/emails/${String(id)}`, undefined, given)
+      if (answer.status !== 200) throw new Error(`no detail: ${JSON.stringify(answer.body)}`)
+      return at(answer.body, 'data') as Json
+    },
+    async raw(path, body, headers = {}) {
+      const response = await fetch(`${service.url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+        body: body ?? null,
+      })
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
+    },
+    stored() {
+      const tables = app.db
+        .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .all()
+      return {
+        ...Object.fromEntries(tables.map(({ name }) => [name, count(app.db, name)])),
+        contentParts: app.content.databases().reduce((sum, db) => sum + count(db, 'parts'), 0),
+        recipientsUsed: app.db.query<{ n: number }, []>('SELECT coalesce(SUM(recipients), 0) AS n FROM usage').get()?.n ?? 0,
+      }
+    },
+    used: (of = actor) =>
+      app.db
+        .query<{ n: number }, [number]>('SELECT coalesce(SUM(recipients), 0) AS n FROM usage WHERE account_id = ?')
+        .get(of.accountId)?.n ?? 0,
+  }
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'validation_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found',
+  409: 'conflict',
+  413: 'invalid_request',
+  415: 'invalid_request',
+  422: 'validation_error',
+  429: 'rate_limit_exceeded',
+  503: 'server_error',
+  507: 'server_error',
+}
+
+/** Expects the contract's error body as a whole, with `fields` (and no others) among its details. */
+export function expectRefusal(answer: ApiAnswer, status: number, code: string, ...fields: readonly string[]): void {
+  const message = at(answer.body, 'message')
+  const type = TYPES[status]
+  const retryAfter = answer.headers.get('retry-after')
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status,
+    body: {
+      error: { code, message, type, docs_url: null },
+      code,
+      message,
+      type,
+      request_id: answer.headers.get('x-request-id'),
+      ...(fields.length > 0 && { details: fields.map((field) => ({ field, message: expect.any(String) })) }),
+      ...((status === 429 || status === 503) && { retry_after: Number(retryAfter) }),
+    },
+  })
+  expect(String(message).trim().length).toBeGreaterThan(10)
+  // No stack, no SQL, no path.
+  expect(JSON.stringify(answer.body)).not.toMatch(/\n\s+at |SQLITE|SELECT |INSERT |\/src\/|\.ts:/)
+  if (status === 429 || status === 503) expect(retryAfter).toMatch(/^[1-9]\d*$/)
+}
