@@ -104,7 +104,7 @@ CREATE TABLE `batch_replies` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `batch_replies_key` ON `batch_replies` (`account_id`,`key_hash`);--> statement-breakpoint
 CREATE TABLE `emails` (
-	`id` integer PRIMARY KEY NOT NULL,
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`domain_id` integer NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE `idempotency_keys` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `recipients` (
-	`id` integer PRIMARY KEY NOT NULL,
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`email_id` integer NOT NULL,
 	`kind` integer NOT NULL,
 	`address` text NOT NULL,

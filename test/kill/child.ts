@@ -1,6 +1,6 @@
 /**
  * @module The service as a process of its own, put together from its parts: what the kill test and the durability test end. Configured like the
- * real one, by `TASSIS_*`; prints `ready` when it serves HTTP.
+ * real one, by `TASSIS_*`; prints `ready` and its process id when it serves HTTP.
  */
 import { openApp, startDelivery } from '#app/create.ts'
 import { createHttp, listenHttp } from '#app/http.ts'
@@ -11,7 +11,7 @@ const opened = openApp(config)
 const delivery = await startDelivery(opened)
 const http = createHttp(opened)
 listenHttp(http, config.httpAddr)
-console.log('ready')
+console.log(`ready ${process.pid}`)
 
 process.on('SIGTERM', async () => {
   await http.stop(1000)

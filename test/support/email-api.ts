@@ -42,14 +42,15 @@ export async function createEmailApi(options: TestAppOptions = {}): Promise<Emai
   const service = await createTestApi({ clock, ...options })
   const { app, api, actor, key } = service
   const addDomain: EmailApi['addDomain'] = async (of, name = VERIFIED) => {
-    await createDomain(app, of, name)
-    app.db.run('UPDATE domains SET verified_at = 1 WHERE domain = ? AND account_id = ?', [name, of.accountId])
+    const { domain } = await createDomain(app, of, name)
+    app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
   }
   await addDomain(actor)
   await createDomain(app, actor, UNVERIFIED)
   const count = (db: typeof app.db, table: string): number =>
     db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM "${table}"`).get()?.n ?? 0
-  const send: EmailApi['send'] = (request = {}, given = {}) => api('POST', '/v1/emails', { ...EMAIL, ...request }, given)
+  const send: EmailApi['send'] = (request = {}, given = {}) =>
+    api('POST', '/v1/emails', { ...EMAIL, ...request }, given)
   return {
     ...service,
     clock,
@@ -81,7 +82,8 @@ export async function createEmailApi(options: TestAppOptions = {}): Promise<Emai
       return {
         ...Object.fromEntries(tables.map(({ name }) => [name, count(app.db, name)])),
         contentParts: app.content.databases().reduce((sum, db) => sum + count(db, 'parts'), 0),
-        recipientsUsed: app.db.query<{ n: number }, []>('SELECT coalesce(SUM(recipients), 0) AS n FROM usage').get()?.n ?? 0,
+        recipientsUsed:
+          app.db.query<{ n: number }, []>('SELECT coalesce(SUM(recipients), 0) AS n FROM usage').get()?.n ?? 0,
       }
     },
     used: (of = actor) =>

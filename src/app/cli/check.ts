@@ -70,6 +70,7 @@ function requireThisSchema(db: Database): void {
 }
 
 function checkText({ ok, balances: all, findings }: CheckResult): string {
+  const broken = findings.filter(({ differences }) => differences.length > 0).length
   const rows = all.map((b) => [
     b.account,
     b.accepted,
@@ -92,8 +93,6 @@ function checkText({ ok, balances: all, findings }: CheckResult): string {
       ...differences.map((difference) => `         ${printable(difference)}`),
     ]),
     '',
-    ok
-      ? 'All is as it should be.'
-      : `${findings.filter(({ differences }) => differences.length > 0).length} rules do not hold.`,
+    ok ? 'All is as it should be.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
   ].join('\n')
 }

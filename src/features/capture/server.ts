@@ -1,14 +1,145 @@
-/** @module Provisional. */
+/**
+ * @module The SMTP server that captured mail is handed to: loopback only, no AUTH, no TLS, one recipient a transaction. Takes only messages whose
+ * MAIL FROM is a VERP address of ours, so that nothing else on the machine can put mail into the store. Never relays.
+ */
+import type { AddressInfo } from 'node:net'
+import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server'
+import { AppError } from '#platform/errors.ts'
 import type { Log } from '#platform/log.ts'
+import { seconds } from '#platform/units.ts'
+import { toALabels } from '#protocols/address/domain.ts'
+import { decodeVerp } from '#protocols/address/verp.ts'
+import { PromptSmtpServer } from './prompt-smtp-server.ts'
 import type { CaptureStore } from './store.ts'
 
-export function startCaptureServer(_: {
-  store: CaptureStore
-  verpKey: Uint8Array
-  findEmailId: (recipientId: number) => number | undefined
-  hostname: string
-  maxMessageBytes: number
-  log: Log
-}): Promise<{ host: string; port: number; close(): Promise<void> }> {
-  return Promise.resolve({ host: '127.0.0.1', port: 9, close: () => Promise.resolve() })
+export interface CaptureServerOptions {
+  readonly store: Pick<CaptureStore, 'save'>
+  readonly verpKey: Uint8Array
+  /** The email that a recipient belongs to; undefined when there is no such recipient. */
+  readonly findEmailId: (recipientId: number) => number | undefined
+  /** Name in the greeting. */
+  readonly hostname: string
+  /** Larger messages are refused with 552; also the bound on what one session holds in memory. */
+  readonly maxMessageBytes: number
+  readonly log: Log
+}
+
+export interface CaptureServer {
+  readonly host: string
+  readonly port: number
+  /** Ends the sessions and waits for what they are storing. The store is the caller's to close. */
+  close(): Promise<void>
+}
+
+const HOST = '127.0.0.1'
+/** How long a session in the middle of a message is waited for. */
+const CLOSE_TIMEOUT_MS = seconds(2)
+
+/** Listens on a free port of the loopback address. Rejects with what the system says. */
+export async function startCaptureServer(options: CaptureServerOptions): Promise<CaptureServer> {
+  const { store, log, maxMessageBytes } = options
+  const saving = new Set<Promise<void>>()
+
+  const recipientOf = (mailFrom: SMTPServerAddress | false): { recipientId: number; emailId: number } | undefined => {
+    const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
+    const recipientId = decodeVerp(localPart, options.verpKey)
+    const emailId = recipientId === undefined ? undefined : options.findEmailId(recipientId)
+    return recipientId === undefined || emailId === undefined ? undefined : { recipientId, emailId }
+  }
+
+  const save = async ({ envelope }: SMTPServerSession, raw: Uint8Array): Promise<void> => {
+    const recipient = recipientOf(envelope.mailFrom)
+    if (!recipient || envelope.mailFrom === false) throw notOurs()
+    const [rcptTo] = envelope.rcptTo
+    if (!rcptTo) throw new Error('DATA without a recipient')
+    const message = { mailFrom: asOnTheWire(envelope.mailFrom), rcptTo: asOnTheWire(rcptTo), raw }
+    await store.save({ ...recipient, ...message })
+  }
+
+  const replyTo = (error: unknown): SmtpReplyError => {
+    if (error instanceof SmtpReplyError) return error
+    log.warn({ err: error }, 'a captured message was not stored; its delivery is tried again')
+    return error instanceof AppError && error.code === 'insufficient_storage'
+      ? new SmtpReplyError(452, '4.3.1 There is no disk space left for captured messages')
+      : new SmtpReplyError(451, '4.3.0 The captured message could not be stored')
+  }
+
+  const server = new PromptSmtpServer({
+    name: options.hostname,
+    banner: 'capture',
+    authOptional: true,
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    disableReverseLookup: true,
+    logger: false,
+    size: maxMessageBytes,
+    maxRecipients: 1,
+    closeTimeout: CLOSE_TIMEOUT_MS,
+    onMailFrom: (mailFrom, _session, done) => done(recipientOf(mailFrom) ? null : notOurs()),
+    onData(stream, session, done) {
+      collect(stream, (raw) => {
+        const saved = raw ? save(session, raw) : Promise.reject(tooLarge(maxMessageBytes))
+        const answered = saved
+          .then(
+            () => done(null, '2.6.0 Captured'),
+            (error: unknown) => done(replyTo(error)),
+          )
+          .finally(() => saving.delete(answered))
+        saving.add(answered)
+      })
+    },
+  })
+  server.on('error', (error) => log.debug({ err: error }, 'a session of the capture server ended with an error'))
+
+  await new Promise<void>((resolve, reject) => {
+    server.server.once('error', reject)
+    server.listen(0, HOST, () => {
+      server.server.off('error', reject)
+      resolve()
+    })
+  })
+  return {
+    host: HOST,
+    port: (server.server.address() as AddressInfo).port,
+    async close() {
+      await new Promise<void>((resolve) => server.close(resolve))
+      await Promise.all(saving)
+    },
+  }
+}
+
+/** What smtp-server sends as the reply; the enhanced status code (RFC 3463) stands at the start of the message. */
+class SmtpReplyError extends Error {
+  readonly responseCode: number
+
+  constructor(responseCode: number, message: string) {
+    super(message)
+    this.responseCode = responseCode
+  }
+}
+
+const notOurs = () => new SmtpReplyError(550, '5.7.1 Only mail of this service is captured')
+const tooLarge = (maxBytes: number) => new SmtpReplyError(552, `5.3.4 The message is larger than ${maxBytes} octets`)
+
+/** smtp-server gives domains in Unicode; in the envelope they stand as A-labels. */
+function asOnTheWire({ address }: SMTPServerAddress): string {
+  const at = address.lastIndexOf('@')
+  const domain = address.slice(at + 1)
+  return `${address.slice(0, at + 1)}${toALabels(domain) ?? domain}`
+}
+
+/**
+ * Calls `done` with the whole message, or with undefined when it was too large; never when the connection was lost before its end. Copies into
+ * one buffer: smtp-server gives a chunk for each line that begins with a dot, and a list of those can take a hundred times the message.
+ */
+function collect(stream: SMTPServerDataStream, done: (raw: Uint8Array | undefined) => void): void {
+  const sink = new Bun.ArrayBufferSink()
+  sink.start({ asUint8Array: true })
+  stream.on('data', (chunk: Uint8Array) => {
+    if (!stream.sizeExceeded) sink.write(chunk)
+  })
+  stream.on('error', () => sink.end())
+  stream.on('end', () => {
+    const raw = sink.end()
+    done(stream.sizeExceeded ? undefined : raw instanceof Uint8Array ? raw : new Uint8Array(raw))
+  })
 }

@@ -186,7 +186,7 @@ export class CaptureStore {
 
   async #trimNow(): Promise<void> {
     while (this.#isTrimDue()) await this.#commit.write((tx) => this.#removeSome(tx))
-    while (this.#isMostlyFree()) await this.#commit.write((tx) => void sql(tx.db).giveBack.all())
+    while (this.#isMostlyFree() && (await this.#commit.write((tx) => sql(tx.db).giveBack.all().length)) > 0);
   }
 
   #isTrimDue(): boolean {
@@ -200,8 +200,9 @@ export class CaptureStore {
   }
 
   #removeSome(tx: Tx): void {
-    let leftBytes = this.#totalBytes
-    for (const row of sql(tx.db).oldest.all(MOST_REMOVED_AT_ONCE)) {
+    const rows = sql(tx.db).oldest.all(MOST_REMOVED_AT_ONCE)
+    let leftBytes = rows.length === 0 ? 0 : this.#totalBytes
+    for (const row of rows) {
       if (leftBytes <= this.#options.maxBytes && !this.#isExpired(row.receivedAt)) break
       sql(tx.db).remove.run(row.recipientId)
       leftBytes -= row.storedBytes

@@ -9,12 +9,22 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, insufficientStorage, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import {
+  giveQuotaBack,
+  monthOf,
+  requireSending,
+  type SendingAccount,
+  sendingAccount,
+  takeQuota,
+  usedInMonth,
+} from '../accounts/accounts.ts'
+import { UNLIMITED } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { record } from '../events/record.ts'
 import { findStream } from '../streams/streams.ts'
-import type { Draft } from './draft.ts'
-import type { SendResponse } from './model.ts'
+import { type Draft, draftOf } from './draft.ts'
+import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import type { SendRequest, SendResponse } from './model.ts'
 import { countStatus, RECIPIENT_KINDS, type Status, statusCode, statusName } from './status.ts'
 
 /** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
@@ -61,6 +71,24 @@ export interface StoredContent {
 }
 
 /**
+ * Accepts a send request; resolves when the email is on disk. Its idempotency key comes before everything that may have changed since it was first
+ * seen: the rules (a `send_at` has passed meanwhile), the rate, the quota, the domain.
+ * @param idempotencyHeader value of the header `Idempotency-Key`
+ * @param admit throws when the account sends too fast
+ */
+export async function acceptRequest(
+  app: App,
+  actor: Actor,
+  request: SendRequest,
+  idempotencyHeader: string | undefined,
+  admit: () => void,
+): Promise<Accepted> {
+  const replay = findReplay(app, actor, idempotencyOf(request, idempotencyHeader))
+  if (replay) return durable(app, replay)
+  return acceptEmail(app, actor, draftOf(app, request, idempotencyHeader), admit)
+}
+
+/**
  * Accepts one email; resolves when it is on disk.
  * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
  */
@@ -70,14 +98,15 @@ export async function acceptEmail(
   draft: Draft,
   admit: () => void = () => undefined,
 ): Promise<Accepted> {
-  const replay = findReplay(app, actor, draft)
-  if (replay) return replay
+  const replay = findReplay(app, actor, draft.idempotency)
+  if (replay) return durable(app, replay)
   admit()
-  requireSendable(app, actor, draft)
+  const { account, sandbox } = requireSendable(app, actor, draft)
   await requireDiskSpace(app)
+  await requireQuota(app, account, sandbox ? 0 : draft.recipients.length)
   const content = await storeContent(app, draft)
-  const accepted = await app.commit.write((tx) => {
-    const earlier = findReplay(app, actor, draft)
+  return app.commit.write((tx) => {
+    const earlier = findReplay(app, actor, draft.idempotency)
     if (earlier) return earlier
     const context = requireSendable(app, actor, draft)
     const quotaMonth = context.sandbox ? null : takeQuota(tx, context.account, draft.recipients.length, app.clock.now())
@@ -87,20 +116,27 @@ export async function acceptEmail(
       mismatch: false,
     }
   })
-  return accepted
 }
 
-/** The first email of the draft's idempotency key, if it was seen. */
-export function findReplay(app: Pick<App, 'db'>, actor: Actor, draft: Draft): Accepted | undefined {
-  if (!draft.idempotency) return undefined
-  const found = sql(app.db).findKey.get(actor.accountId, draft.idempotency.keyHash)
+/** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */
+export function findReplay(
+  app: Pick<App, 'db'>,
+  actor: Actor,
+  idempotency: Idempotency | undefined,
+): Accepted | undefined {
+  if (!idempotency) return undefined
+  const found = sql(app.db).findKey.get(actor.accountId, idempotency.keyHash)
   if (!found) return undefined
   return {
     response: responseOf(app, found.emailId),
     replayed: true,
-    mismatch: !equalBytes(found.bodyHash, draft.idempotency.bodyHash),
+    mismatch: !equalBytes(found.bodyHash, idempotency.bodyHash),
   }
 }
+
+/** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */
+export const durable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
+  app.commit.write<{ value: T }>(() => ({ value })).then((written) => written.value)
 
 /** What the database decides about a draft; throws the refusal: paused account, unknown domain or stream. */
 export function requireSendable(app: App, actor: Actor, draft: Draft) {
@@ -131,6 +167,17 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
 /** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
 export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()
+}
+
+/**
+ * Throws the 429 before anything is stored, so that what is refused cannot fill the disk. The transaction that inserts decides again; this one
+ * runs only when there is something to refuse, and leaves the quota as it was.
+ */
+export async function requireQuota(app: App, account: SendingAccount, recipients: number): Promise<void> {
+  const now = app.clock.now()
+  if (recipients === 0 || account.monthlyQuota >= UNLIMITED) return
+  if (usedInMonth(app.db, account.id, monthOf(now)) + recipients <= account.monthlyQuota) return
+  await app.commit.write((tx) => giveQuotaBack(tx, account.id, takeQuota(tx, account, recipients, now), recipients))
 }
 
 /** Puts bodies and attachments on disk. */

@@ -3,7 +3,7 @@
  * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
  */
 import type { Actor, App } from '#features/app.ts'
-import { equalBytes, sha256 } from '#platform/crypto.ts'
+import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
@@ -12,14 +12,17 @@ import { days } from '#platform/units.ts'
 import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { insertOperation } from '../operations/operations.ts'
 import {
+  durable,
   findReplay,
   insertEmail,
   requireDiskSpace,
+  requireQuota,
   requireSendable,
   type StoredContent,
   storeContent,
 } from './accept.ts'
-import { canonicalJson, type Draft, draftOf } from './draft.ts'
+import { type Draft, draftOf } from './draft.ts'
+import { bodyHashOf, type Idempotency, idempotencyOf, keyHashOf } from './idempotency.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
 
 export interface BatchInput {
@@ -40,9 +43,18 @@ const sql = prepared((db) => ({
 
 const REPLY_KEPT_MS = days(2)
 
-const checkItem = checkOf(SendRequest, 'email')
+const faultsOf = checkOf(SendRequest, 'email')
 
-type Item = { readonly index: number; readonly draft: Draft; readonly content: StoredContent }
+interface CheckedItem {
+  readonly index: number
+  readonly idempotency: Idempotency | undefined
+  /** Undefined: its key was seen before. */
+  readonly draft: Draft | undefined
+}
+
+interface StoredItem extends CheckedItem {
+  readonly content: StoredContent | undefined
+}
 
 /** @param admit throws when the account sends too fast; asked after the look-up of the idempotency key */
 export async function acceptBatch(
@@ -51,25 +63,29 @@ export async function acceptBatch(
   input: BatchInput,
   admit: () => void = () => undefined,
 ): Promise<BatchResponse> {
-  const idempotency = idempotencyOf(input)
+  const idempotency = batchIdempotencyOf(input)
   const replay = idempotency && replyTo(app, actor, idempotency)
-  if (replay) return replay
+  if (replay) return durable(app, replay)
   admit()
-  requireSending(sendingAccount(app.config, app.db, actor.accountId))
+  const account = sendingAccount(app.config, app.db, actor.accountId)
+  requireSending(account)
   const errors: BatchResponse['errors'] = []
-  const drafts: { index: number; draft: Draft }[] = []
+  const checked: CheckedItem[] = []
   for (const [index, given] of input.emails.entries()) {
     try {
-      const draft = draftOf(app, checkedItem(given), undefined)
-      if (!findReplay(app, actor, draft)) requireSendable(app, actor, draft)
-      drafts.push({ index, draft })
+      checked.push({ index, ...checkItem(app, actor, given) })
     } catch (error) {
       errors.push({ index, error: itemError(error) })
     }
   }
-  if (drafts.some(({ draft }) => !findReplay(app, actor, draft))) await requireDiskSpace(app)
+  if (checked.some(({ draft }) => draft)) {
+    await requireDiskSpace(app)
+    await requireQuota(app, account, recipientsToCount(place(app, actor, checked, [])))
+  }
   const items = await Promise.all(
-    drafts.map(async ({ index, draft }): Promise<Item> => ({ index, draft, content: await storeContent(app, draft) })),
+    checked.map(
+      async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
+    ),
   )
   return app.commit.write((tx) => {
     const earlier = idempotency && replyTo(app, actor, idempotency)
@@ -97,11 +113,9 @@ interface BatchIdempotency {
   readonly bodyHash: Uint8Array
 }
 
-function idempotencyOf({ emails, idempotencyKey }: BatchInput): BatchIdempotency | undefined {
+function batchIdempotencyOf({ emails, idempotencyKey }: BatchInput): BatchIdempotency | undefined {
   if (idempotencyKey === undefined) return undefined
-  if (idempotencyKey.length === 0 || idempotencyKey.length > 256)
-    throw invalid('Idempotency-Key', 'An idempotency key has 1 to 256 characters.')
-  return { keyHash: sha256(idempotencyKey).slice(0, 16), bodyHash: sha256(canonicalJson(emails)).slice(0, 16) }
+  return { keyHash: keyHashOf('Idempotency-Key', idempotencyKey), bodyHash: bodyHashOf(emails) }
 }
 
 function replyTo(app: App, actor: Actor, idempotency: BatchIdempotency): BatchResponse | undefined {
@@ -116,11 +130,17 @@ function replyTo(app: App, actor: Actor, idempotency: BatchIdempotency): BatchRe
   return JSON.parse(found.response) as BatchResponse
 }
 
-function checkedItem(given: unknown): SendRequest {
-  const details = checkItem(given)
-  if (details.length > 0)
-    throw invalid(details[0]?.field ?? 'email', details.map((d) => `${d.field} ${d.message}`).join('; '))
-  return given as SendRequest
+/** Throws the 422 of an item that cannot be accepted. */
+function checkItem(app: App, actor: Actor, given: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
+  const faults = faultsOf(given)
+  if (faults.length > 0)
+    throw invalid(faults[0]?.field ?? 'email', faults.map(({ field, message }) => `${field} ${message}`).join('; '))
+  const request = given as SendRequest
+  const idempotency = idempotencyOf(request, undefined)
+  if (findReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
+  const draft = draftOf(app, request, undefined)
+  requireSendable(app, actor, draft)
+  return { idempotency, draft }
 }
 
 /** A refusal of one item as its error text; what concerns the request as a whole, or is no refusal, goes on. */
@@ -129,35 +149,57 @@ function itemError(error: unknown): string {
   throw error
 }
 
-/** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
-function insertBatch(
+interface Placed<T extends CheckedItem> {
+  readonly item: T
+  /** Undefined: its key was seen before. */
+  readonly placement: ReturnType<typeof requireSendable> | undefined
+}
+
+/** What the database says about each item now; adds those that it does not allow to `errors`. */
+function place<T extends CheckedItem>(
   app: App,
-  tx: Tx,
   actor: Actor,
-  items: readonly Item[],
-  earlierErrors: BatchResponse['errors'],
-  total: number,
-): BatchResponse {
-  const errors = [...earlierErrors]
-  const placed: { item: Item; placement: ReturnType<typeof requireSendable> | undefined }[] = []
+  items: readonly T[],
+  errors: BatchResponse['errors'],
+): Placed<T>[] {
+  const placed: Placed<T>[] = []
   for (const item of items) {
     try {
-      const isReplay = findReplay(app, actor, item.draft) !== undefined
+      const isReplay = !item.draft || findReplay(app, actor, item.idempotency) !== undefined
       placed.push({ item, placement: isReplay ? undefined : requireSendable(app, actor, item.draft) })
     } catch (error) {
       errors.push({ index: item.index, error: itemError(error) })
     }
   }
-  // Two items with one key: the second returns the first, and counts nothing.
+  return placed
+}
+
+/** Recipients that the quota counts: of two items with one key the second returns the first, and counts nothing. */
+function recipientsToCount(placed: readonly Placed<CheckedItem>[]): number {
   const seenKeys = new Set<string>()
-  const isFirst = ({ draft }: Item) => {
-    if (!draft.idempotency) return true
-    const isNew = !seenKeys.has(draft.idempotency.key)
-    seenKeys.add(draft.idempotency.key)
-    return isNew
+  let recipients = 0
+  for (const { item, placement } of placed) {
+    if (!item.draft || !placement) continue
+    const key = item.idempotency?.key
+    if (key !== undefined && seenKeys.has(key)) continue
+    if (key !== undefined) seenKeys.add(key)
+    if (!placement.sandbox) recipients += item.draft.recipients.length
   }
-  const counted = placed.filter(({ item, placement }) => placement && !placement.sandbox && isFirst(item))
-  const recipients = counted.reduce((sum, { item }) => sum + item.draft.recipients.length, 0)
+  return recipients
+}
+
+/** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
+function insertBatch(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  items: readonly StoredItem[],
+  earlierErrors: BatchResponse['errors'],
+  total: number,
+): BatchResponse {
+  const errors = [...earlierErrors]
+  const placed = place(app, actor, items, errors)
+  const recipients = recipientsToCount(placed)
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
@@ -171,11 +213,11 @@ function insertBatch(
       ? `${errors.length} of ${total} emails were not accepted; the first: ${errors[0].error}`
       : null,
   })
-  const data = placed.map(({ item, placement }): SendResponse => {
-    const replay = findReplay(app, actor, item.draft)
+  const data = placed.map(({ item: { draft, content, idempotency }, placement }): SendResponse => {
+    const replay = findReplay(app, actor, idempotency)
     if (replay) return replay.response
-    if (!placement) throw new Error('an earlier email of the batch is gone')
-    return insertEmail(app, tx, actor, item.draft, item.content, {
+    if (!placement || !draft || !content) throw new Error('an earlier email of the batch is gone')
+    return insertEmail(app, tx, actor, draft, content, {
       ...placement,
       quotaMonth: placement.sandbox ? null : quotaMonth,
       operationId: operation.id,

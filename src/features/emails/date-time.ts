@@ -2,8 +2,7 @@
 import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 
-const DATE_TIME =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/i
+const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/i
 
 /**
  * The instant that `text` names, to the millisecond; undefined when it names none.
@@ -12,7 +11,9 @@ const DATE_TIME =
 export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | undefined {
   const match = DATE_TIME.exec(text)
   if (!match || (form === 'zoned' && match[8] === undefined)) return undefined
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match.slice(1, 7).map((part) => Number(part ?? 0))
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
+    .slice(1, 7)
+    .map((part) => Number(part ?? 0))
   const date = new Date(0)
   // Not Date.UTC, which takes the years 0 to 99 for 1900 to 1999.
   date.setUTCFullYear(year, month - 1, day)

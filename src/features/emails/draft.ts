@@ -236,7 +236,10 @@ function headersOf(value: unknown): Record<string, string> | undefined {
 function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
   const name = Object.keys(headers).find((header) => header.toLowerCase() === 'reply-to')
   if (name !== undefined)
-    throw invalid(`headers.${name}`, 'Reply-To is given twice: as the field reply_to and as a header; give one of them.')
+    throw invalid(
+      `headers.${name}`,
+      'Reply-To is given twice: as the field reply_to and as a header; give one of them.',
+    )
 }
 
 function tagsOf(tags: readonly string[]): string[] {

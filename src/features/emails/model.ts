@@ -123,7 +123,7 @@ const EMAIL_FIELDS = {
   domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
   error_message: OptionalNullable(Type.String(), 'Why it was not delivered (yet).'),
   headers: OptionalNullable(Type.Unknown(), 'Further headers as given.'),
-  idempotency_key: OptionalNullable(Type.String(), 'Idempotency key as given in the body.'),
+  idempotency_key: OptionalNullable(Type.String(), 'Idempotency key, as given in the body or the header.'),
   metadata: OptionalNullable(Type.Unknown(), 'Your own data as given.'),
   next_retry_at: OptionalNullable(Timestamp(), 'When a deferred recipient is tried again; the earliest of several.'),
   operation_id: OptionalNullable(Uuid(), 'Operation of the batch it came in.'),

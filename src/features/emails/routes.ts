@@ -7,11 +7,12 @@ import { invalid, tooMany } from '#platform/errors.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
+import { days } from '#platform/units.ts'
 import { sendingAccount } from '../accounts/accounts.ts'
-import { acceptEmail } from './accept.ts'
+import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
-import { draftOf } from './draft.ts'
+import { isDate, parseDateTime } from './date-time.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
@@ -86,8 +87,9 @@ export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) 
     .post(
       '/',
       async ({ actor, body, headers, set, status }) => {
-        const draft = draftOf(app, body, headers['idempotency-key'])
-        const { response, mismatch } = await acceptEmail(app, actor, draft, () => takeRate(actor))
+        const { response, mismatch } = await acceptRequest(app, actor, body, headers['idempotency-key'], () =>
+          takeRate(actor),
+        )
         if (mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, one(response))
       },
@@ -167,17 +169,10 @@ function statusFilter(text: string | undefined): Status | undefined {
   return isStatus(status) ? status : undefined
 }
 
-const DAY_MS = 86_400_000
-
 /** A date (its first and last instant, UTC) or a date-time. */
 function dateFilter(field: string, text: string): { first: number; last: number } {
-  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(text)
-  const isDateTime = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?$/i.test(text)
-  const zoned = /(Z|[+-]\d{2}:?\d{2})$/i.test(text) || isDate ? text : `${text}Z`
-  const at = isDate || isDateTime ? Date.parse(zoned.replace(' ', 'T')) : Number.NaN
-  // Date.parse rolls 30 February over into March.
-  const isReal = !Number.isNaN(at) && (!isDate || new Date(at).toISOString().startsWith(text))
-  if (!isReal)
+  const at = parseDateTime(text, 'any')
+  if (at === undefined)
     throw invalid(field, `${field} must be a date such as 2026-11-21 or a date-time such as 2026-11-21T09:30:00Z.`)
-  return { first: at, last: isDate ? at + DAY_MS - 1 : at }
+  return { first: at, last: isDate(text) ? at + days(1) - 1 : at }
 }

@@ -98,7 +98,7 @@ const sql = prepared((db) => ({
   ),
   cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
   retry: db.prepare(
-    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
+    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
      WHERE id = ? AND status = ?`,
   ),
   interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(

@@ -7,7 +7,8 @@ import { accounts } from '../accounts/tables.ts'
 export const emails = sqliteTable(
   'emails',
   {
-    id: integer('id').primaryKey(),
+    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
       .notNull()
@@ -54,7 +55,8 @@ export const emails = sqliteTable(
 export const recipients = sqliteTable(
   'recipients',
   {
-    id: integer('id').primaryKey(),
+    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    id: integer('id').primaryKey({ autoIncrement: true }),
     emailId: integer('email_id')
       .notNull()
       .references(() => emails.id),

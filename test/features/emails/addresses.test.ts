@@ -36,7 +36,11 @@ describe('recipients', () => {
 
   test('may not be 51, wherever they stand', async () => {
     const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
-    for (const request of [{ to: of('a', 51) }, { to: of('a', 1), cc: of('b', 25), bcc: of('c', 25) }, { to: of('a', 600) }])
+    for (const request of [
+      { to: of('a', 51) },
+      { to: of('a', 1), cc: of('b', 25), bcc: of('c', 25) },
+      { to: of('a', 600) },
+    ])
       expectRefusal(await emails.send(request), 422, 'too_many_recipients', 'to')
   })
 

@@ -52,7 +52,12 @@ describe('headers', () => {
 
   test('have lines of at most 998 octets', async () => {
     expect((await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 5) } })).status).toBe(202)
-    expectRefusal(await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 4) } }), 422, 'validation_failed', 'headers.X-A')
+    expectRefusal(
+      await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 4) } }),
+      422,
+      'validation_failed',
+      'headers.X-A',
+    )
     expectRefusal(await emails.send({ headers: { 'X-A': 'ü'.repeat(500) } }), 422, 'validation_failed', 'headers.X-A')
   })
 
@@ -67,7 +72,8 @@ describe('headers', () => {
   })
 
   test('named like parts of JavaScript objects are headers like others', async () => {
-    const body = '{"from":"ada@sender.test","to":"b@r.test","subject":"S","text_body":"T","headers":{"__proto__":"a","constructor":"b"}}'
+    const body =
+      '{"from":"ada@sender.test","to":"b@r.test","subject":"S","text_body":"T","headers":{"__proto__":"a","constructor":"b"}}'
     const answer = await emails.raw('/v1/emails', body)
     expect(answer.status).toBe(202)
   })
@@ -127,12 +133,28 @@ describe('attachments', () => {
   })
   const sendFile = (change: Record<string, unknown>) => emails.send({ attachments: [file(change)] })
 
-  for (const name of ['x.exe', 'x.EXE', 'x.exe ', 'x.exe.', 'x.exe. .', 'x.tar.Bat', '.cmd', 'x.scr', 'x.com', 'x.msi', 'x.js', 'x.vbs', 'x.ws', 'x.ps1'])
+  for (const name of [
+    'x.exe',
+    'x.EXE',
+    'x.exe ',
+    'x.exe.',
+    'x.exe. .',
+    'x.tar.Bat',
+    '.cmd',
+    'x.scr',
+    'x.com',
+    'x.msi',
+    'x.js',
+    'x.vbs',
+    'x.ws',
+    'x.ps1',
+  ])
     test(`${JSON.stringify(name)} is forbidden`, async () =>
       expectRefusal(await sendFile({ filename: name }), 422, 'attachment_type_forbidden', 'attachments.0.filename'))
 
   for (const name of ['exe', 'x.exe.txt', 'executable.pdf', 'x.json', 'Grüße ✉.pdf', '../../etc/passwd', '.'])
-    test(`${JSON.stringify(name)} is allowed`, async () => expect((await sendFile({ filename: name })).status).toBe(202))
+    test(`${JSON.stringify(name)} is allowed`, async () =>
+      expect((await sendFile({ filename: name })).status).toBe(202))
 
   for (const content of ['', 'aGk=', 'aGkh', 'aGk=\r\n', 'aG\r\nkh', 'AA=='])
     test(`${JSON.stringify(content)} is base64`, async () => expect((await sendFile({ content })).status).toBe(202))

@@ -139,7 +139,11 @@ test('the detail has every field, flat and nested, with recipients and events', 
   const { html_body: _, text_body: __, ...row } = email
   const list = await emails.api('GET', '/v1/emails?per_page=100')
   const rows = at(list.body, 'data') as { id: string }[]
-  expect(rows.find((r) => r.id === id)).toEqual({ ...row, to: 'bob@receiver.test, eve@receiver.test', sandbox: false } as never)
+  expect(rows.find((r) => r.id === id)).toEqual({
+    ...row,
+    to: 'bob@receiver.test, eve@receiver.test',
+    sandbox: false,
+  } as never)
 })
 
 describe('what a request leaves out', () => {
@@ -162,7 +166,16 @@ describe('what a request leaves out', () => {
   })
 
   test('may be null where the interface says so', async () => {
-    const nothing = ['html_body', 'template_alias', 'reply_to', 'attachments', 'send_at', 'idempotency_key', 'stream', 'tracking']
+    const nothing = [
+      'html_body',
+      'template_alias',
+      'reply_to',
+      'attachments',
+      'send_at',
+      'idempotency_key',
+      'stream',
+      'tracking',
+    ]
     const answer = await emails.send(Object.fromEntries(nothing.map((name) => [name, null])))
     expect(answer.status).toBe(202)
   })
@@ -284,7 +297,12 @@ describe('send_at', () => {
       expect(sent['scheduled_at'] ?? null).toBeNull()
     })
 
-  for (const text of ['2026-03-15T14:00:00+01:00', '2026-03-15T13:00:00.000Z', '2026-03-15T13:00Z', '2026-03-15t13:00:00z'])
+  for (const text of [
+    '2026-03-15T14:00:00+01:00',
+    '2026-03-15T13:00:00.000Z',
+    '2026-03-15T13:00Z',
+    '2026-03-15t13:00:00z',
+  ])
     test(`${text} is 13:00 UTC`, async () => {
       expect((await emails.accepted({ send_at: text }))['scheduled_at']).toBe('2026-03-15T13:00:00.000Z')
     })

@@ -1,0 +1,142 @@
+/**
+ * @module The pages that show captured mail: a list and a message. Pure: from values to HTML without scripts. Whatever a message says is shown as
+ * text; its HTML stands only in a sandboxed frame that runs and loads nothing.
+ */
+import type { Millis } from '#platform/clock.ts'
+import { type Html, html, trustedHtml } from '#platform/http/html.ts'
+import { KiB } from '#platform/units.ts'
+import type { ReadableHead, ReadableMessage } from './parse.ts'
+
+/** What the envelope and the store know of a message. */
+export interface CapturedEnvelope {
+  readonly recipientId: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly receivedAt: Millis
+  readonly sizeBytes: number
+}
+
+export const CAPTURED_PATH = '/dev/captured'
+
+const LONGEST_SHOWN_TEXT = 256 * KiB
+
+/** The newest captured messages. */
+export const capturedListPage = (
+  captures: readonly { readonly envelope: CapturedEnvelope; readonly head: ReadableHead }[],
+): Html =>
+  page(
+    'Captured mail',
+    html`<h1>Captured mail</h1>
+${
+  captures.length === 0
+    ? html`<p>Nothing is captured. Mail from domains that are not verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
+    : html`<table>
+<thead><tr><th scope="col">Received</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Subject</th></tr></thead>
+<tbody>${captures.map(listRow)}</tbody>
+</table>`
+}`,
+  )
+
+const listRow = ({ envelope, head }: { envelope: CapturedEnvelope; head: ReadableHead }): Html => html`
+<tr><td data-label="Received">${time(envelope.receivedAt)}</td><td data-label="From"><bdi>${head.from || envelope.mailFrom}</bdi></td>
+<td data-label="To"><bdi>${envelope.rcptTo}</bdi></td><td data-label="Subject"><a href="${CAPTURED_PATH}/${envelope.recipientId}"><bdi>${subjectOf(head)}</bdi></a></td></tr>`
+
+/**
+ * One message.
+ * @param source the whole message as text
+ */
+export const capturedMessagePage = (envelope: CapturedEnvelope, message: ReadableMessage, source: string): Html =>
+  page(
+    `${subjectOf(message)} - captured mail`,
+    html`<p><a href="${CAPTURED_PATH}">Captured mail</a></p>
+<h1><bdi>${subjectOf(message)}</bdi></h1>
+<dl>
+${field('From', message.from)}${field('To', message.to)}${field('Cc', message.cc)}${field('Reply-To', message.replyTo)}
+${field('Date', message.date && time(message.date.getTime()))}${field('Message-ID', message.messageId)}
+${field('MAIL FROM', envelope.mailFrom)}${field('RCPT TO', envelope.rcptTo)}${field('Received', time(envelope.receivedAt))}
+${field('Size', `${envelope.sizeBytes} bytes`)}
+</dl>
+${message.isCut && html`<p>The message is large: text, HTML and attachments below are what its start contains.</p>`}
+${message.text !== undefined && html`<h2 id="text">Text</h2>${textBlock('text', message.text)}`}
+${message.html !== undefined && html`<h2>HTML</h2>${frame(message.html)}`}
+${
+  message.attachments.length > 0 &&
+  html`<h2>Attachments</h2>
+<ul>${message.attachments.map((a) => html`<li><bdi>${a.filename || '(no name)'}</bdi> ${a.contentType}</li>`)}</ul>`
+}
+<h2 id="source">Source</h2>
+${textBlock('source', source)}`,
+  )
+
+/** A message that is not there, or not any more. */
+export const notCapturedPage = (): Html =>
+  page(
+    'Not captured',
+    html`<h1>Not captured</h1>
+<p>There is no such message; old ones are removed. <a href="${CAPTURED_PATH}">Captured mail</a></p>`,
+  )
+
+const subjectOf = ({ subject }: ReadableHead): string => subject || '(no subject)'
+
+const time = (at: Millis): Html => {
+  const text = new Date(at).toISOString()
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`
+}
+
+const field = (name: string, value: string | Html | undefined): Html | undefined =>
+  value ? html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>` : undefined
+
+/** Scrolls by itself, so it takes the focus: else no key could scroll it. */
+const textBlock = (labelledBy: string, text: string): Html => html`
+<pre tabindex="0" role="region" aria-labelledby="${labelledBy}">${text.slice(0, LONGEST_SHOWN_TEXT)}</pre>
+${text.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${text.length} characters are shown.</p>`}`
+
+/** Inside the frame as well, should the page ever be sent without its own policy. */
+const FRAME_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+const frame = (body: string): Html => {
+  const inner = `<!doctype html><meta http-equiv="Content-Security-Policy" content="${FRAME_CONTENT_SECURITY_POLICY}">${body.slice(0, LONGEST_SHOWN_TEXT)}`
+  return html`<iframe title="HTML of the message" sandbox srcdoc="${inner}"></iframe>
+${body.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${body.length} characters are shown.</p>`}`
+}
+
+const STYLE = trustedHtml(`
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.125rem; margin-top: 2rem; }
+table { width: 100%; border-collapse: collapse; }
+th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid #8886; overflow-wrap: anywhere; }
+time { white-space: nowrap; }
+dl { margin: 0; }
+dl div { display: grid; grid-template-columns: 8rem 1fr; border-bottom: 1px solid #8883; padding: .25rem 0; }
+dt { font-weight: 600; }
+dd { margin: 0; overflow-wrap: anywhere; }
+pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid #8886; border-radius: 4px; font-size: .875rem; }
+pre[aria-labelledby=text] { white-space: pre-wrap; overflow-wrap: anywhere; }
+iframe { width: 100%; height: 60vh; border: 1px solid #8886; border-radius: 4px; background: #fff; color-scheme: light; resize: vertical; }
+@media (max-width: 40rem) {
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  tr { display: block; padding: .5rem 0; border-bottom: 1px solid #8886; }
+  td { display: grid; grid-template-columns: 6rem 1fr; padding: .125rem 0; border: 0; }
+  td::before { content: attr(data-label); font-weight: 600; }
+  dl div { grid-template-columns: 1fr; }
+}
+`)
+
+const page = (title: string, main: Html): Html => html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${title}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+${main}
+</main>
+</body>
+</html>
+`

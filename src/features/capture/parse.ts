@@ -1,0 +1,82 @@
+/**
+ * @module Reads a captured message for people: the header fields that they look for, text, HTML, names of attachments. Reads a bounded part of the
+ * message and believes nothing in it; what comes out is text, to be escaped by whoever shows it.
+ */
+import { type AddressObject, simpleParser } from 'mailparser'
+import { MiB } from '#platform/units.ts'
+
+export interface ReadableHead {
+  readonly from: string
+  readonly to: string
+  readonly cc: string
+  readonly replyTo: string
+  readonly subject: string
+  readonly messageId: string
+  /** The Date field, unless it is none. */
+  readonly date: Date | undefined
+}
+
+export interface ReadableMessage extends ReadableHead {
+  readonly text: string | undefined
+  readonly html: string | undefined
+  readonly attachments: readonly { readonly filename: string; readonly contentType: string }[]
+  /** Whether the message goes on after what was read: parts may be missing, the last one cut. */
+  readonly isCut: boolean
+}
+
+/** Bodies come before attachments, so that what people read is at the start. */
+const MAX_PARSED_BYTES = MiB
+
+const OPTIONS = {
+  keepCidLinks: true,
+  skipHtmlToText: true,
+  skipImageLinks: true,
+  skipTextLinks: true,
+  skipTextToHtml: true,
+}
+
+const EMPTY_HEAD: ReadableHead = {
+  from: '',
+  to: '',
+  cc: '',
+  replyTo: '',
+  subject: '',
+  messageId: '',
+  date: undefined,
+}
+
+/** The fields of a header; empty ones when it cannot be parsed. */
+export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
+  const { from, to, cc, replyTo, subject, messageId, date } = await parseMessage(head)
+  return { from, to, cc, replyTo, subject, messageId, date }
+}
+
+/** What is in the first MiB of a message; nothing but empty fields when it cannot be parsed. */
+export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
+  const isCut = raw.length > MAX_PARSED_BYTES
+  const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))
+  try {
+    const mail = await simpleParser(start, OPTIONS)
+    return {
+      from: addressesOf(mail.from),
+      to: addressesOf(mail.to),
+      cc: addressesOf(mail.cc),
+      replyTo: addressesOf(mail.replyTo),
+      subject: mail.subject ?? '',
+      messageId: mail.messageId ?? '',
+      date: mail.date && !Number.isNaN(mail.date.getTime()) ? mail.date : undefined,
+      text: mail.text,
+      html: mail.html === false ? undefined : mail.html,
+      attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
+      isCut,
+    }
+  } catch {
+    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isCut }
+  }
+}
+
+const addressesOf = (field: AddressObject | AddressObject[] | undefined): string =>
+  [field ?? []]
+    .flat()
+    .map(({ text }) => text)
+    .join(', ')

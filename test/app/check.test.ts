@@ -1,0 +1,115 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+interface Result {
+  readonly ok: boolean
+  readonly findings: readonly { readonly rule: string; readonly differences: readonly string[] }[]
+}
+
+let sound: DataFolder
+
+// Three emails that wait, because nothing delivers them. Copied for each test.
+beforeAll(async () => {
+  sound = dataFolder()
+  await setUp(sound.settings)
+  for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test'])
+    await tassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], sound.settings)
+})
+
+afterAll(() => sound[Symbol.dispose]())
+
+/** Checks a copy of the sound data that `corrupt` has changed. */
+async function checked(corrupt: (db: Database, path: string) => void) {
+  using data = dataFolder()
+  cpSync(sound.path, data.path, { recursive: true })
+  const db = new Database(join(data.path, 'tassis.db'))
+  db.run('PRAGMA foreign_keys = OFF')
+  corrupt(db, data.path)
+  db.close()
+  const { exitCode, stdout, stderr } = await tassis(['check', '--json'], data.settings)
+  const { ok, findings } = JSON.parse(stdout) as Result
+  return { exitCode, ok, stderr, wrong: findings.filter(({ differences }) => differences.length > 0) }
+}
+
+test('sound books: every rule holds and the exit code is 0', async () => {
+  expect(await checked(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
+})
+
+test('a corrupted counter is found, with what it says and what there is', async () => {
+  const { exitCode, ok, wrong } = await checked((db) => {
+    db.run("UPDATE counters SET value = value + 1 WHERE metric = 'email:queued'")
+  })
+  expect({ exitCode, ok }).toEqual({ exitCode: 1, ok: false })
+  expect(wrong).toEqual([
+    {
+      rule: 'the counters of emails by status and hour are what a recount gives',
+      differences: [expect.stringMatching(/email:queued, hour .*: the counter says \d+, there are \d+$/)],
+    },
+  ])
+})
+
+const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
+  [
+    'the counters of events by type and hour are what a recount gives',
+    "DELETE FROM counters WHERE metric = 'event:queued'",
+  ],
+  ['the events of an account are numbered from 1 without a gap', 'UPDATE event_sequences SET last_seq = last_seq + 1'],
+  ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
+  ['every email has as many recipients as were accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
+  ['a recipient is in the queue exactly while it is open', 'UPDATE recipients SET next_at = NULL WHERE id = 1'],
+  ['the status of an email is that of its recipients', 'UPDATE recipients SET status = 2 WHERE id = 1'],
+  [
+    'an event tells how each final recipient ended',
+    'UPDATE recipients SET status = 4, lane = NULL, next_at = NULL WHERE id = 1',
+  ],
+  [
+    'only a recipient that is in delivery, sent or uncertain has a start of delivery, and only a sent one an end',
+    'UPDATE recipients SET delivery_started_at = 1 WHERE id = 1',
+  ],
+  ['no recipient is sent to twice', 'UPDATE events SET type = 3, recipient_id = 1'],
+  [
+    'a dead letter belongs to a recipient that ended as it says',
+    "INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, failed_at) VALUES (1, 1, 1, 'failed', 1)",
+  ],
+  ['what an email or an idempotency key names is there', 'UPDATE emails SET stream_id = 99 WHERE id = 1'],
+  [
+    'every body and attachment that an email refers to is there',
+    'UPDATE emails SET text_ref = text_ref + 1000 WHERE id = 1',
+  ],
+  ['the database is sound', 'UPDATE emails SET account_id = 99 WHERE id = 1'],
+  [
+    'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
+    'DELETE FROM emails WHERE id = 1',
+  ],
+]
+
+test.each(CORRUPTIONS)('check finds when it is not so that %s', async (rule, sql) => {
+  const { exitCode, wrong } = await checked((db) => db.run(sql))
+  expect(exitCode).toBe(1)
+  expect(wrong.map((finding) => finding.rule)).toContain(rule)
+})
+
+test('check reads beside a running service and changes nothing', async () => {
+  using data = dataFolder()
+  cpSync(sound.path, data.path, { recursive: true })
+  await using service = await startServing(data.settings)
+  expect(await tassisJson<Result>(['check'], data.settings)).toMatchObject({ ok: true })
+  expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+})
+
+test('people read which rule is broken', async () => {
+  using data = dataFolder()
+  cpSync(sound.path, data.path, { recursive: true })
+  const db = new Database(join(data.path, 'tassis.db'))
+  db.run("UPDATE counters SET value = value + 1 WHERE metric = 'email:queued'")
+  db.close()
+  const { exitCode, stdout } = await tassis(['check'], data.settings)
+  expect(exitCode).toBe(1)
+  expect(stdout).toMatch(
+    /\nWRONG {2}the counters of emails by status and hour are what a recount gives\n {9}account 1, /,
+  )
+  expect(stdout.trimEnd()).toEndWith('1 rule does not hold.')
+})

@@ -1,0 +1,168 @@
+import { expect, test } from 'bun:test'
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+const authorised = (url: string, key: string): Promise<number> =>
+  fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
+
+test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
+  using data = dataFolder()
+  const { accountId, domainId, key, keyId } = await setUp(data.settings)
+  const accounts = await tassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
+    ['accounts', 'list'],
+    data.settings,
+  )
+  expect(accounts.map(({ id, name, plan, monthly_quota }) => ({ id, name, plan, monthly_quota }))).toEqual([
+    { id: accountId, name: 'Acme', plan: 'unlimited', monthly_quota: null },
+  ])
+  const keys = await tassis(['keys', 'list'], data.settings)
+  expect(keys.stdout).toContain(keyId)
+  expect(keys.stdout).toContain(key.slice(0, 16))
+  expect(keys.stdout).not.toContain(key)
+  const domains = await tassisJson<{ total: number; domains: { id: string; verified: boolean }[] }>(
+    ['domains', 'list'],
+    data.settings,
+  )
+  expect(domains).toMatchObject({ total: 1, domains: [{ id: domainId, verified: false }] })
+  expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
+})
+
+test('with a service, commands go through its socket and take effect at once', async () => {
+  using data = dataFolder()
+  await using service = await startServing(data.settings)
+  const { key } = await setUp(data.settings)
+  expect(await authorised(service.url, key)).toBe(200)
+  const revoked = await tassis(['keys', 'revoke', key], data.settings)
+  expect(revoked.exitCode).toBe(0)
+  expect(revoked.stdout).not.toContain(key)
+  expect(await authorised(service.url, key)).toBe(401)
+})
+
+test('an imported key works, read from standard input', async () => {
+  using data = dataFolder()
+  await using service = await startServing(data.settings)
+  await setUp(data.settings)
+  const own = 'an-operators-own-key-0001'
+  const imported = await tassis(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
+  expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
+  expect(await authorised(service.url, own)).toBe(200)
+})
+
+test('the admin socket is for its owner only', async () => {
+  using data = dataFolder()
+  await using _ = await startServing(data.settings)
+  expect(statSync(join(data.path, 'admin.sock')).mode & 0o777).toBe(0o600)
+})
+
+test('a command with several accounts says how to choose one, and takes it by name or ID', async () => {
+  using data = dataFolder()
+  const { accountId } = await setUp(data.settings)
+  await tassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const refused = await tassis(['keys', 'list'], data.settings)
+  expect(refused.exitCode).toBe(1)
+  expect(refused.stdout).toBe('')
+  expect(refused.stderr).toMatch(/^tassis: There are 2 accounts; choose one with --account: .*\(Acme\).*\(Other\)\.\n$/)
+  expect(await tassisJson(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
+  expect(await tassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
+})
+
+test('a command that only looks makes no database where there is none', async () => {
+  using data = dataFolder()
+  const looked = await tassis(['queue'], data.settings)
+  expect(looked.exitCode).toBe(1)
+  expect(looked.stderr).toContain(`There is no Tassis data in ${data.path}`)
+  expect(readdirSync(data.path)).toEqual([])
+})
+
+test('DNS records as zone lines: TXT in strings of at most 255 octets, the inbound MX commented out', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const { stdout } = await tassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
+  const { dns_records: records } = await tassisJson<{ dns_records: { key: string; host: string; value: string }[] }>(
+    ['domains', 'records', 'sender.test'],
+    data.settings,
+  )
+  const dkim = records.find(({ key }) => key === 'dkim')
+  const line = stdout.split('\n').find((text) => text.startsWith(`${dkim?.host}. 3600 IN TXT `)) ?? ''
+  const strings = [...line.matchAll(/"([^"]*)"/g)].map((match) => match[1] ?? '')
+  expect(strings.length).toBeGreaterThan(1)
+  expect(Math.max(...strings.map((text) => text.length))).toBeLessThanOrEqual(255)
+  expect(strings.join('')).toBe(dkim?.value ?? '')
+  expect(stdout).toContain('send.sender.test. 3600 IN MX 10 mail.tassis.test.\n')
+  expect(stdout).toContain('\n; sender.test. 3600 IN MX 10 mail.tassis.test.')
+})
+
+test('wrong usage is one sentence and exit code 2', async () => {
+  const cases = [['bogus'], ['accounts', 'create'], ['queue', '--limit', '0'], ['keys', 'revoke']]
+  for (const args of cases) {
+    const { exitCode, stdout, stderr } = await tassis(args, {})
+    expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 2, stdout: '' })
+    expect(stderr).toMatch(/^tassis: .+\n/)
+  }
+})
+
+test('a refusal is one sentence and exit code 1, in both ways of running', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const alone = await tassis(['domains', 'add', 'sender.test'], data.settings)
+  await using _ = await startServing(data.settings)
+  const served = await tassis(['domains', 'add', 'sender.test'], data.settings)
+  expect(alone).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: 'tassis: sender.test is already registered on this account.\n',
+  })
+  expect(served).toEqual(alone)
+})
+
+test('config shows every setting and its source, and never a secret', async () => {
+  using data = dataFolder()
+  const file = join(data.path, 'tassis.toml')
+  writeFileSync(file, 'workers = 3\n')
+  const settings = {
+    ...data.settings,
+    TASSIS_CONFIG: file,
+    TASSIS_RELAY_URL: 'smtp://user:hunter2@smtp.acme.test:587',
+    TASSIS_MASTER_KEY: 'c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTEyMzQ=',
+  }
+  for (const flags of [[], ['--json'], ['--explain']]) {
+    const { exitCode, stdout } = await tassis(['config', ...flags], settings)
+    expect(exitCode).toBe(0)
+    expect(stdout).not.toContain('hunter2')
+    expect(stdout).not.toContain('c2VjcmV0')
+  }
+  const shown = await tassisJson<{ variable: string; value: string; source: string }[]>(['config'], settings)
+  const of = (name: string) => {
+    const { value, source } = shown.find(({ variable }) => variable === name) ?? {}
+    return { value, source }
+  }
+  expect(of('TASSIS_WORKERS')).toEqual({ value: '3', source: 'file' })
+  expect(of('TASSIS_RELAY_URL')).toEqual({ value: '(set)', source: 'environment' })
+  expect(of('TASSIS_SMTP_PORT')).toEqual({ value: '25', source: 'default' })
+})
+
+test('what comes from elsewhere cannot steer the terminal', async () => {
+  using data = dataFolder()
+  await tassisJson(['accounts', 'create', '--name', 'A\u001b[2Jcme\u202e', '--email', 'a@acme.test'], data.settings)
+  const { stdout } = await tassis(['accounts', 'list'], data.settings)
+  expect(stdout).toContain('A [2Jcme')
+  expect(stdout).not.toContain('\u001b')
+  expect(stdout).not.toContain('\u202e')
+})
+
+test('output that nobody reads any more ends the command quietly', async () => {
+  using data = dataFolder()
+  const main = join(import.meta.dir, '../../src/main.ts')
+  const child = Bun.spawn(
+    ['bash', '-c', `"$0" "$1" config --explain | head -n 1; echo "\${PIPESTATUS[0]}"`, process.execPath, main],
+    {
+      env: { PATH: process.env['PATH'] ?? '', ...data.settings },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  )
+  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()])
+  expect(stderr).toBe('')
+  expect(stdout.trimEnd().split('\n').at(-1)).toBe('0')
+})

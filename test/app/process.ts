@@ -1,0 +1,110 @@
+/** @module Runs `tassis` as its users do: as a process of its own with settings in its environment and a data directory of its own. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const MAIN = join(import.meta.dir, '../../src/main.ts')
+
+export type Settings = Readonly<Record<string, string>>
+
+export interface CommandResult {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface DataFolder extends Disposable {
+  readonly path: string
+  /** Settings for a service in this folder that reaches nobody outside of the test. */
+  readonly settings: Settings
+}
+
+export function dataFolder(): DataFolder {
+  const path = mkdtempSync(join(tmpdir(), 'tassis-cli-'))
+  return {
+    path,
+    settings: {
+      TASSIS_DATA_DIR: path,
+      TASSIS_HTTP_ADDR: '127.0.0.1:0',
+      TASSIS_HOSTNAME: 'mail.tassis.test',
+      TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+      TASSIS_DNS_SERVERS: '127.0.0.1:9',
+      TASSIS_LOG_LEVEL: 'warn',
+      TASSIS_MIN_FREE_DISK: '0',
+    },
+    [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
+  }
+}
+
+const environment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
+
+/** Runs a command to its end. */
+export async function tassis(args: readonly string[], settings: Settings, stdin = ''): Promise<CommandResult> {
+  await using child = Bun.spawn([process.execPath, MAIN, ...args], {
+    env: environment(settings),
+    stdin: Buffer.from(stdin),
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  return { exitCode, stdout, stderr }
+}
+
+/** Runs a command that must succeed, and gives what it printed as JSON. */
+export async function tassisJson<T = Record<string, unknown>>(args: readonly string[], settings: Settings): Promise<T> {
+  const { exitCode, stdout, stderr } = await tassis([...args, '--json'], settings)
+  if (exitCode !== 0) throw new Error(`tassis ${args.join(' ')} ended with ${exitCode}: ${stderr}`)
+  return JSON.parse(stdout) as T
+}
+
+export interface RunningService extends AsyncDisposable {
+  readonly url: string
+  signal(name: 'SIGTERM' | 'SIGINT'): void
+  /** Resolves with the exit code. */
+  readonly exited: Promise<number>
+}
+
+/** Starts a service and waits until it says where it listens. */
+export async function startServing(
+  settings: Settings,
+  command = 'serve',
+): Promise<RunningService & { output(): string }> {
+  const child = Bun.spawn([process.execPath, MAIN, command], {
+    env: environment(settings),
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  let output = ''
+  const listens = Promise.withResolvers<string>()
+  void (async () => {
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      output += chunk
+      const url = /(?:listens|runs) on (http:\S+?),?\s/.exec(output)?.[1]
+      if (url) listens.resolve(url)
+    }
+    listens.reject(new Error(`the service ended before it listened: ${output}`))
+  })()
+  return {
+    url: await listens.promise,
+    output: () => output,
+    signal: (name) => child.kill(name),
+    exited: child.exited,
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await child.exited
+    },
+  }
+}
+
+/** An account, an unverified domain sender.test and a key, made by the commands. */
+export async function setUp(
+  settings: Settings,
+): Promise<{ accountId: string; domainId: string; key: string; keyId: string }> {
+  const account = await tassisJson<{ id: string }>(
+    ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test'],
+    settings,
+  )
+  const domain = await tassisJson<{ id: string }>(['domains', 'add', 'sender.test'], settings)
+  const key = await tassisJson<{ id: string; key: string }>(['keys', 'create', '--name', 'app'], settings)
+  return { accountId: account.id, domainId: domain.id, key: key.key, keyId: key.id }
+}

@@ -1,0 +1,87 @@
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+interface Line {
+  readonly type?: string
+  readonly status?: string
+}
+
+async function receiverWith(script: Parameters<typeof startScriptedSmtp>[0]) {
+  const receiver = await startScriptedSmtp(script)
+  const dns = await startDnsServer({
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  })
+  const data = dataFolder()
+  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
+  await setUp(settings)
+  const db = new Database(join(data.path, 'tassis.db'))
+  db.run('UPDATE domains SET verified_at = 1')
+  db.close()
+  return {
+    receiver,
+    settings,
+    async [Symbol.asyncDispose]() {
+      await receiver[Symbol.asyncDispose]()
+      await dns[Symbol.asyncDispose]()
+      data[Symbol.dispose]()
+    },
+  }
+}
+
+const MESSAGE = ['send', '--from', 'Ada <ada@sender.test>', '--to', 'bob@receiver.test']
+
+test('send without a service delivers by itself and tells each event until the message is sent', async () => {
+  await using peer = await receiverWith({})
+  const { exitCode, stdout } = await tassis([...MESSAGE, '--json'], peer.settings)
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Line)
+  expect(exitCode).toBe(0)
+  expect(lines.map(({ type, status }) => type ?? status)).toEqual(['queued', 'queued', 'sent', 'delivered', 'sent'])
+  expect(peer.receiver.session.messages).toHaveLength(1)
+})
+
+test('send through a service tells a refusal in the words of the receiver and exits with 1', async () => {
+  await using peer = await receiverWith({ rcpt: '550 5.1.1 No such user here' })
+  await using _ = await startServing(peer.settings)
+  const { exitCode, stdout } = await tassis(MESSAGE, peer.settings)
+  expect(exitCode).toBe(1)
+  expect(stdout).toMatch(
+    /bounced +bob@receiver\.test {2}550 5\.1\.1 No such user here {2}\(mx\.receiver\.test \[127\.0\.0\.1\]/,
+  )
+  expect(stdout.trimEnd()).toEndWith('It is bounced.')
+})
+
+test('queue tells what waits, why and until when, with and without a service', async () => {
+  await using peer = await receiverWith({ rcpt: '450 4.2.0 Greylisted' })
+  const service = await startServing(peer.settings)
+  await tassis([...MESSAGE, '--no-follow'], peer.settings)
+  // Its own answer to RCPT is what the receiver has said last.
+  await peer.receiver.until(() =>
+    peer.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RSET') || c.startsWith('QUIT'))),
+  )
+  type Queue = {
+    delivering: boolean
+    waiting: number
+    lanes: { lane: string; reason: string; first_due_at: string }[]
+    recipients: { recipient: string; status: string; attempts: number; next_at: string; last_error: string | null }[]
+  }
+  const served = await tassisJson<Queue>(['queue'], peer.settings)
+  service.signal('SIGTERM')
+  await service.exited
+  const alone = await tassisJson<Queue>(['queue'], peer.settings)
+  const recipients = [
+    { recipient: 'bob@receiver.test', status: 'queued', attempts: 1, last_error: '450 4.2.0 Greylisted' },
+  ]
+  const lanes = [{ lane: 'receiver.test', reason: 'waits for its time' }]
+  expect(served).toMatchObject({ delivering: true, waiting: 1, lanes, recipients })
+  expect(alone).toMatchObject({ delivering: false, waiting: 1, lanes, recipients })
+  expect(alone.lanes[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')
+  expect((await tassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
+})

@@ -1,0 +1,146 @@
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { existsSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+const refusesConnections = (url: string): Promise<boolean> =>
+  fetch(`${url}/healthz`).then(
+    () => false,
+    () => true,
+  )
+
+interface Balances {
+  readonly ok: boolean
+  readonly balances: readonly { readonly sent: number; readonly uncertain: number; readonly open: number }[]
+}
+
+/** A service that has begun to send one message, whose receiver answers the final dot only when `release` is called. */
+async function serviceInData(settings: Settings, path: string) {
+  const released = Promise.withResolvers<string>()
+  const receiver = await startScriptedSmtp({ body: () => released.promise })
+  const dns = await startDnsServer({
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  })
+  const all = { ...settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
+  await setUp(all)
+  const db = new Database(join(path, 'tassis.db'))
+  db.run('UPDATE domains SET verified_at = 1')
+  db.close()
+  const service = await startServing(all)
+  await tassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
+  // The message is whole and its final dot has come: only the answer is missing.
+  await receiver.until(() => (receiver.sessions[0]?.messages.length ?? 0) === 1)
+  return {
+    settings: all,
+    service,
+    receiver,
+    release: () => released.resolve('250 2.0.0 Queued'),
+    async [Symbol.asyncDispose]() {
+      released.resolve('250 2.0.0 Queued')
+      await service[Symbol.asyncDispose]()
+      await receiver[Symbol.asyncDispose]()
+      await dns[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('a second serve on the same data directory exits with 2 and says why', async () => {
+  using data = dataFolder()
+  await using _ = await startServing(data.settings)
+  expect(await tassis(['serve'], data.settings)).toEqual({
+    exitCode: 2,
+    stdout: '',
+    stderr: `tassis: Another process is using ${data.path}; stop it, or give this one another TASSIS_DATA_DIR.\n`,
+  })
+})
+
+test('a port in use exits with 2, and the data directory is free again', async () => {
+  using data = dataFolder()
+  const blocker = createServer()
+  await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
+  const address = blocker.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const { exitCode, stdout, stderr } = await tassis(['serve'], {
+    ...data.settings,
+    TASSIS_HTTP_ADDR: `127.0.0.1:${port}`,
+  })
+  blocker.close()
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
+  expect(stderr).toBe(
+    `tassis: TASSIS_HTTP_ADDR is "127.0.0.1:${port}", but another program uses this port; stop that one, or give another port such as 127.0.0.1:8081.\n`,
+  )
+  await using service = await startServing(data.settings)
+  expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+})
+
+test('a wrong value exits with 2 and names setting, value and what is allowed', async () => {
+  using data = dataFolder()
+  expect(await tassis(['serve'], { ...data.settings, TASSIS_SMTP_PORT: 'smtp' })).toEqual({
+    exitCode: 2,
+    stdout: '',
+    stderr: 'tassis: TASSIS_SMTP_PORT is "smtp"; allowed is a whole number from 1 to 65535.\n',
+  })
+})
+
+test('a data directory that is none, or whose path is too long for the socket, exits with 2', async () => {
+  using data = dataFolder()
+  const file = join(data.path, 'file')
+  writeFileSync(file, '')
+  for (const path of [file, join(data.path, 'x'.repeat(110))]) {
+    const { exitCode, stdout, stderr } = await tassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: path })
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
+    expect(stderr).toMatch(/^tassis: TASSIS_DATA_DIR is ".+", which .+; give a .+\.\n$/)
+  }
+})
+
+test('what a killed service left, its socket too, does not keep the next from starting', async () => {
+  using data = dataFolder()
+  const killed = await startServing(data.settings)
+  await killed[Symbol.asyncDispose]()
+  expect(existsSync(join(data.path, 'admin.sock'))).toBe(true)
+  await using _ = await startServing(data.settings)
+  expect((await tassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
+})
+
+test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log', async () => {
+  using data = dataFolder()
+  await using service = await startServing(data.settings)
+  service.signal('SIGTERM')
+  expect(await service.exited).toBe(0)
+  expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
+  expect(existsSync(join(data.path, 'tassis.db-wal'))).toBe(false)
+})
+
+test('SIGTERM during DATA takes no more requests and waits for the answer, so the message is sent', async () => {
+  using data = dataFolder()
+  await using running = await serviceInData(data.settings, data.path)
+  running.service.signal('SIGTERM')
+  await eventually(() => refusesConnections(running.service.url))
+  running.release()
+  expect(await running.service.exited).toBe(0)
+  expect(await tassisJson<Balances>(['check'], running.settings)).toMatchObject({
+    ok: true,
+    balances: [{ sent: 1, uncertain: 0, open: 0 }],
+  })
+})
+
+test('a second signal during DATA ends at once with 1, and the next start finds the message uncertain', async () => {
+  using data = dataFolder()
+  await using running = await serviceInData(data.settings, data.path)
+  running.service.signal('SIGTERM')
+  await eventually(() => refusesConnections(running.service.url))
+  running.service.signal('SIGINT')
+  expect(await running.service.exited).toBe(1)
+  await using _ = await startServing(running.settings)
+  expect(await tassisJson<Balances>(['check'], running.settings)).toMatchObject({
+    ok: true,
+    balances: [{ sent: 0, uncertain: 1, open: 0 }],
+  })
+  expect(running.receiver.sessions).toHaveLength(1)
+})

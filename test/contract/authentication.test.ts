@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ContractApi, createContractApi, dump, nameOf, PUBLIC_ROUTES, pathOf, ROUTES, routesOf } from './routes.ts'
+
+let service: ContractApi
+let revoked: string
+let other: string
+beforeAll(async () => {
+  service = await createContractApi()
+  other = await service.newKey()
+  const made = await service.api('POST', '/v1/api-keys', { name: 'to be revoked' })
+  revoked = String(at(made.body, 'data', 'key'))
+  expect((await service.api('GET', '/v1/account', undefined, { key: revoked })).status).toBe(200)
+  expect((await service.api('DELETE', `/v1/api-keys/${at(made.body, 'data', 'id')}`)).status).toBe(204)
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const expectUnauthorized = (answer: ApiAnswer): void => {
+  const refusal = { code: 'invalid_api_key', message: 'Invalid API key', type: 'authentication_error' }
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status: 401,
+    body: { error: { ...refusal, docs_url: null }, ...refusal, request_id: answer.headers.get('x-request-id') },
+  })
+  expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+}
+
+test('the table of the matrices has every route of the service and no other', () => {
+  const table = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].sort()
+  expect(routesOf(service)).toEqual(table)
+})
+
+describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  test('answers 401 and the exact body to whoever has no valid key', async () => {
+    const before = dump(service)
+    const { key } = service
+    const unknown = `tassis_live_${'x'.repeat(32)}`
+    const withoutKey: Record<string, string>[] = [
+      {},
+      { authorization: '' },
+      { authorization: 'Bearer' },
+      { authorization: 'Bearer ' },
+      { authorization: key },
+      { authorization: `Basic ${key}` },
+      { authorization: `Token ${key}` },
+      { authorization: `Bearer ${key} ${key}` },
+      { authorization: `Bearer ${key}x` },
+      { authorization: `Bearer ${key.slice(0, -1)}` },
+      { authorization: `Bearer ${key.toUpperCase()}` },
+      { authorization: `Bearer ${unknown}` },
+      { 'x-service-api-key': '' },
+      { 'x-service-api-key': unknown },
+      { 'x-service-api-key': `Bearer ${key}` },
+      { authorization: `Bearer ${revoked}` },
+      { 'x-service-api-key': revoked },
+      { authorization: `Bearer ${key}`, 'x-service-api-key': other },
+      { authorization: `Bearer ${other}`, 'x-service-api-key': key },
+      { authorization: `Bearer ${key}`, 'x-service-api-key': unknown },
+      { authorization: `Bearer ${unknown}`, 'x-service-api-key': key },
+    ]
+    const id = route.resource ? await service.make(route.resource) : ''
+    const prepared = route.resource ? dump(service) : before
+    for (const headers of withoutKey) expectUnauthorized(await service.ask(route, id, { key: null, headers }))
+    expectUnauthorized(await service.ask({ ...route, path: `/${route.path}` }, id, { key: null }))
+    expectUnauthorized(
+      await service.ask({ ...route, path: `${route.path}?key=${key}&api_key=${key}` }, id, { key: null }),
+    )
+    expect(dump(service)).toBe(prepared)
+  })
+})
+
+test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [nameOf(route), route] as const))(
+  '%s looks for the key before the body',
+  async (_, route) => {
+    const bodies: [string, string][] = [
+      ['{"from": ', 'application/json'],
+      ['<email/>', 'text/xml'],
+      ['{"unknown": 1}', 'application/json'],
+    ]
+    for (const [body, contentType] of bodies) {
+      const response = await fetch(`${service.url}${pathOf(route, 'x')}`, {
+        method: route.method,
+        headers: { 'content-type': contentType },
+        body,
+      })
+      expectUnauthorized({ status: response.status, headers: response.headers, body: await response.json() })
+    }
+  },
+)
+
+test('either header is enough, and both may say the same', async () => {
+  const { key } = service
+  for (const headers of [
+    { authorization: `Bearer ${key}` },
+    { authorization: `bearer ${key}` },
+    { 'x-service-api-key': key },
+    { authorization: `Bearer ${key}`, 'x-service-api-key': key },
+  ])
+    expect((await service.api('GET', '/v1/account', undefined, { key: null, headers })).status).toBe(200)
+})
+
+test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
+  const [, path = ''] = route.split(' ')
+  for (const headers of [
+    {},
+    { authorization: 'Bearer wrong' },
+    { authorization: 'nonsense', 'x-service-api-key': 'x' },
+  ])
+    expect((await fetch(`${service.url}${path}`, { headers })).status).toBe(200)
+})
+
+test('an address under /v1 that does not exist is a 401 to strangers, so that they learn nothing', async () => {
+  for (const path of ['/v1/nothing', '/v1', '/v1/emails/x/y/z', '//v1/nothing'])
+    expectUnauthorized(await service.api('GET', path, undefined, { key: null }))
+})

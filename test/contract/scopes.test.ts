@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { type ContractApi, createContractApi, dump, nameOf, ROUTES, unknownId } from './routes.ts'
+
+// As the contract has them, not as the service does.
+const SCOPES = [
+  'emails:send',
+  'emails:read',
+  'domains:read',
+  'domains:write',
+  'templates:read',
+  'templates:write',
+  'webhooks:read',
+  'webhooks:write',
+  'suppressions:read',
+  'suppressions:write',
+  'contacts:read',
+  'contacts:write',
+  'inbound:read',
+  'inbound:write',
+  'analytics:read',
+  'analytics:write',
+  'mailboxes:read',
+  'mailboxes:write',
+  'sub_accounts:manage',
+  'account:read',
+  'account:admin',
+]
+const ADMIN = 'account:admin'
+
+let service: ContractApi
+beforeAll(async () => {
+  service = await createContractApi()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  test('is a 403 to a key with every scope but the one it needs, and changes nothing', async () => {
+    const key = await service.newKey(SCOPES.filter((scope) => scope !== route.scope && scope !== ADMIN))
+    const id = route.resource ? await service.make(route.resource) : ''
+    const before = dump(service)
+    const answer = await service.ask(route, id, { key })
+    expectRefusal(answer, 403, 'insufficient_scope')
+    expect(at(answer.body, 'message')).toContain(route.scope)
+    expect(dump(service)).toBe(before)
+  })
+
+  test.each([route.scope, ADMIN])('is open to a key with %s alone', async (scope) => {
+    const key = await service.newKey([scope])
+    const id = route.resource ? await service.make(route.resource) : ''
+    expect((await service.ask(route, id, { key })).status).toBe(route.status)
+  })
+
+  test('says 403, not 404 or 422, when scope and all else are wrong', async () => {
+    const key = await service.newKey([route.scope === 'mailboxes:read' ? 'mailboxes:write' : 'mailboxes:read'])
+    const wrong = { ...route, body: () => ({ unknown: true }) }
+    const hasBody = route.method !== 'GET'
+    const answer = await service.ask(hasBody ? wrong : route, unknownId(route.resource ?? 'email'), { key })
+    expectRefusal(answer, 403, 'insufficient_scope')
+  })
+})
+
+test('the scopes are those of the contract, and a key without given ones has all', async () => {
+  const all = await service.api('POST', '/v1/api-keys', { name: 'all' })
+  expect(at(all.body, 'data', 'scopes')).toEqual(SCOPES)
+  for (const scope of SCOPES) {
+    const one = await service.api('POST', '/v1/api-keys', { name: 'one', scopes: [scope] })
+    expect(at(one.body, 'data', 'scopes')).toEqual([scope])
+  }
+  const unknown = await service.api('POST', '/v1/api-keys', { name: 'x', scopes: ['emails:send', 'emails:write'] })
+  expectRefusal(unknown, 422, 'invalid_scope', 'scopes')
+  for (const scope of SCOPES) expect(at(unknown.body, 'message')).toContain(scope)
+})

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import {
+  addAccount,
+  type ContractApi,
+  createContractApi,
+  dump,
+  nameOf,
+  type Resource,
+  ROUTES,
+  type Route,
+} from './routes.ts'
+
+let service: ContractApi
+let stranger: string
+const ids: string[] = []
+const make = async (resource: Resource): Promise<string> => {
+  const id = await service.make(resource)
+  ids.push(id)
+  return id
+}
+
+beforeAll(async () => {
+  service = await createContractApi()
+  stranger = (await addAccount(service)).key
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const withId = ROUTES.filter((route): route is Route & { resource: Resource } => route.resource !== undefined)
+
+describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  test("is a 404 for another account's id and changes nothing; its owner gets it", async () => {
+    const id = await make(route.resource)
+    const before = dump(service)
+    const answer = await service.ask(route, id, { key: stranger })
+    // No 403, and the same body as for an id that names nothing: an id of others cannot be told from one that does not exist.
+    const absent = await service.ask(route, '01234567-89ab-7def-8123-456789abcdef', { key: stranger })
+    expect([answer.status, absent.status]).toEqual([404, 404])
+    expect({ ...Object(answer.body), request_id: '' }).toEqual({ ...Object(absent.body), request_id: '' })
+    expect(at(answer.body, 'type')).toBe('not_found')
+    expect(at(answer.body, 'code')).toMatch(/^[a-z_]+_not_found$/)
+    expect(dump(service)).toBe(before)
+    expect((await service.ask(route, id)).status).toBe(route.status)
+  })
+
+  test('is a 404 for what is no id', async () => {
+    const id = await make(route.resource)
+    const before = dump(service)
+    const texts = [
+      'x',
+      '0',
+      '-1',
+      `${id}0`,
+      id.slice(0, -1) + 'g',
+      `${id}%20`,
+      `%20${id}`,
+      '%00',
+      "'",
+      '%F0%9F%92%A9',
+      'null',
+    ]
+    for (const text of texts) {
+      const answer = await service.ask(route, text)
+      expect([text, answer.status]).toEqual([text, 404])
+      expect(at(answer.body, 'type')).toBe('not_found')
+    }
+    expect(dump(service)).toBe(before)
+  })
+})
+
+const lists = ROUTES.filter(({ method, path }) => method === 'GET' && !path.includes('{id}') && path !== '/v1/account')
+
+test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
+  for (const resource of ['api-key', 'dead-letter', 'domain', 'email', 'operation', 'stream'] as const)
+    await make(resource)
+  const { actor, key } = await addAccount(service)
+  const mine = await service.ask(route, '')
+  const theirs = await service.ask(route, '', { key })
+  expect([mine.status, theirs.status]).toEqual([200, 200])
+  const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
+  expect(rowsOf(mine.body).length).toBeGreaterThan(0)
+  const shown = JSON.stringify(theirs.body)
+  expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
+  expect(shown).not.toContain(service.actor.accountUuid)
+  for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
+  const total = 'pagination' in Object(theirs.body) ? at(theirs.body, 'pagination', 'total') : at(theirs.body, 'total')
+  expect(total).toBe(rowsOf(theirs.body).length)
+})
+
+test('a send cannot use the domain, the stream or the idempotency key of another account', async () => {
+  const { actor, key } = await addAccount(service)
+  const email = {
+    from: 'ada@sender.test',
+    to: 'bob@receiver.test',
+    subject: 'Hi',
+    text_body: 'Hi',
+    idempotency_key: 'shared',
+  }
+  const first = await service.api('POST', '/v1/emails', email)
+  const foreign = await service.api('POST', '/v1/emails', email, { key })
+  expect([first.status, foreign.status, at(foreign.body, 'code')]).toEqual([202, 422, 'domain_not_found'])
+  await service.addDomain(actor, 'elsewhere.test')
+  await service.api('POST', '/v1/streams', { slug: 'mine', name: 'Mine' })
+  const own = { ...email, from: 'eve@elsewhere.test' }
+  const answer = await service.api('POST', '/v1/emails', own, { key })
+  expect(answer.status).toBe(202)
+  expect(answer.headers.get('idempotency-mismatch')).toBeNull()
+  expect(at(answer.body, 'data', 'id')).not.toBe(at(first.body, 'data', 'id'))
+  expect(
+    (await service.api('POST', '/v1/emails', { ...own, idempotency_key: 'x', stream: 'mine' }, { key })).status,
+  ).toBe(422)
+})

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
+
+const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
+const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
+
+test('a repeated send returns the original email and makes no new one', async () => {
+  await using emails = await createEmailApi()
+  const first = await emails.send({ idempotency_key: 'k' })
+  const stored = emails.stored()
+  const second = await emails.send({ idempotency_key: 'k' })
+  expect(second.status).toBe(202)
+  expect(second.body).toEqual(first.body)
+  expect([mismatchOf(first), mismatchOf(second)]).toEqual([null, null])
+  expect(emails.stored()).toEqual(stored)
+})
+
+test('body and header mean the same, and the email shows the key either way', async () => {
+  await using emails = await createEmailApi()
+  const sent = await emails.accepted({}, withKey('k'))
+  expect((await emails.detail(sent.id))['idempotency_key']).toBe('k')
+  for (const again of [
+    emails.send({ idempotency_key: 'k' }),
+    emails.send({ idempotency_key: 'k' }, withKey('k')),
+    emails.send({}, withKey('k')),
+  ]) {
+    const answer = await again
+    expect([at(answer.body, 'data', 'id'), mismatchOf(answer)]).toEqual([sent.id, null])
+  }
+})
+
+test('body and header that differ are a 422, also when one of them was seen', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ idempotency_key: 'a' })
+  const before = emails.stored()
+  expectRefusal(
+    await emails.send({ idempotency_key: 'a' }, withKey('b')),
+    422,
+    'idempotency_key_mismatch',
+    'idempotency_key',
+  )
+  expect(emails.stored()).toEqual(before)
+})
+
+test('a key has 1 to 256 characters', async () => {
+  await using emails = await createEmailApi()
+  for (const key of ['', 'x'.repeat(257)]) {
+    expectRefusal(await emails.send({ idempotency_key: key }), 422, 'validation_failed', 'idempotency_key')
+    if (key !== '') expectRefusal(await emails.send({}, withKey(key)), 422, 'validation_failed', 'idempotency_key')
+  }
+  expect((await emails.send({ idempotency_key: 'x'.repeat(256) })).status).toBe(202)
+})
+
+describe('another body with the same key', () => {
+  const others: readonly [what: string, change: Record<string, unknown>][] = [
+    ['subject', { subject: 'Other' }],
+    ['recipients', { to: ['x@r.test', 'y@r.test'] }],
+    ['attachment', { attachments: [{ filename: 'a', content: btoa('x'.repeat(9_000)), content_type: 'text/plain' }] }],
+    ['long body', { text_body: 'y'.repeat(9_000) }],
+    ['metadata', { metadata: { a: 1 } }],
+    ['address that is none', { to: 'nobody' }],
+    ['template that does not exist', { template_alias: 'nope' }],
+    ['stream that does not exist', { stream: 'nope' }],
+    ['domain that does not exist', { from: 'a@unknown.test' }],
+  ]
+  for (const [what, change] of others)
+    test(`returns the original with Idempotency-Mismatch: ${what}`, async () => {
+      await using emails = await createEmailApi()
+      const sent = await emails.accepted({ idempotency_key: 'k' })
+      const stored = emails.stored()
+      const answer = await emails.send({ idempotency_key: 'k', ...change })
+      expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([202, { data: sent }, 'true'])
+      expect(emails.stored()).toEqual(stored)
+    })
+
+  test('but in another order of its fields, or with null for what is missing, is the same', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted({ idempotency_key: 'k', metadata: { a: 1, b: 2 } })
+    const { from, to, subject, text_body: text } = EMAIL
+    const answer = await emails.api('POST', '/v1/emails', {
+      idempotency_key: 'k',
+      html_body: null,
+      metadata: { b: 2, a: 1 },
+      text_body: text,
+      subject,
+      to,
+      from,
+    })
+    expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
+  })
+})
+
+test('a scheduled email is returned after its time too, with the status that it has by then', async () => {
+  await using emails = await createEmailApi()
+  const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
+  const sent = await emails.accepted(request)
+  await emails.api('POST', `/v1/emails/${sent.id}/cancel`)
+  emails.clock.advance(86_400_000)
+  const answer = await emails.send(request)
+  expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
+    202,
+    { data: { ...sent, status: 'cancelled' } },
+    null,
+  ])
+})
+
+test('100 parallel requests with one key make one email, counted once', async () => {
+  await using emails = await createEmailApi()
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, () => emails.send({ idempotency_key: 'k', to: ['a@r.test', 'b@r.test'] })),
+  )
+  expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([202]))
+  expect(new Set(answers.map((answer) => at(answer.body, 'data', 'id'))).size).toBe(1)
+  expect(emails.stored()).toMatchObject({ emails: 1, recipients: 2, events: 1, idempotency_keys: 1, recipientsUsed: 2 })
+})
+
+test('a replay is answered when the quota is used up, the rate is exceeded, or the account is paused', async () => {
+  await using emails = await createEmailApi({
+    settings: { TASSIS_PLAN_QUOTA_FREE: '1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
+  })
+  const actor = await createTestAccount(emails.app, 'free')
+  await emails.addDomain(actor, 'free.test')
+  const key = await emails.newKey([], actor)
+  const request = { from: 'a@free.test', idempotency_key: 'k' }
+  const sent = await emails.accepted(request, { key })
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'rate_limited')
+  emails.clock.advance(1_000)
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'quota_exceeded')
+  emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
+  for (let i = 0; i < 5; i++) expect((await emails.send(request, { key })).body).toEqual({ data: sent })
+  expect(emails.used(actor)).toBe(1)
+})
+
+test('a refused request keeps nothing of its key: mended, it is accepted', async () => {
+  await using emails = await createEmailApi()
+  const before = emails.stored()
+  expectRefusal(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
+  expectRefusal(await emails.send({ idempotency_key: 'k', from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+  expect(emails.stored()).toEqual(before)
+  const answer = await emails.send({ idempotency_key: 'k' })
+  expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
+})
+
+test('two accounts may use one key', async () => {
+  await using emails = await createEmailApi()
+  const other = await emails.newAccount()
+  await emails.addDomain(other, 'other.test')
+  const mine = await emails.accepted({ idempotency_key: 'k' })
+  const theirs = await emails.accepted(
+    { idempotency_key: 'k', from: 'a@other.test' },
+    { key: await emails.newKey([], other) },
+  )
+  expect(theirs.id).not.toBe(mine.id)
+})

@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'bun:test'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, SENDER_DOMAIN, startMailFlow } from '#test/support/mail-flow.ts'
+import { startSink } from '#test/support/sink.ts'
+import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
+
+const ZONE: Zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }
+
+/** What the capture store has of the only email. */
+const captureOf = (flow: MailFlow) => flow.service.opened.captures.find(1)
+
+describe('in delivery mode capture', () => {
+  test('a message is composed, signed and kept for each recipient, and neither receivers nor DNS are asked', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({
+      zone: ZONE,
+      smtpPort: sink.port,
+      settings: { TASSIS_DELIVERY: 'capture' },
+    })
+    const sent = await flow.send({ to: 'bob@receiver.test', bcc: ['carol@other.test'], subject: 'Kept' })
+    const email = await flow.settled(sent)
+    expect(sent.sandbox).toBe(false)
+    expect(email.recipients.map(({ address, status }) => ({ address, status }))).toEqual([
+      { address: 'bob@receiver.test', status: 'sent' },
+      { address: 'carol@other.test', status: 'sent' },
+    ])
+    const capture = captureOf(flow)
+    expect(capture?.rcptTo).toEqual(['bob@receiver.test', 'carol@other.test'])
+    const raw = capture?.raw ?? ''
+    expect(raw).toContain('\r\nSubject: Kept\r\n')
+    expect(raw).not.toContain('carol')
+    expect(await verifyWithMailauth(Buffer.from(raw), flow.dkimRecord)).toBe('pass')
+    expect(sink.messages).toEqual([])
+    expect(flow.dns.queries).toEqual([])
+  })
+
+  test('a message of 5 MiB is kept whole', async () => {
+    await using flow = await startMailFlow({ settings: { TASSIS_DELIVERY: 'capture' } })
+    const content = Buffer.alloc(5 * 1024 * 1024, 'capture').toString('base64')
+    const attachments = [{ filename: 'large.bin', content, content_type: 'application/octet-stream' }]
+    const { recipient } = await flow.outcome('bob@receiver.test', { attachments })
+    expect(recipient.status).toBe('sent')
+    expect(captureOf(flow)?.raw.replaceAll('\r\n', '')).toContain(content)
+  })
+})
+
+describe('mail from a domain that is not verified', () => {
+  test('is captured as sandbox, also in delivery mode direct, and reaches nobody', async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, verified: false })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    expect(sent.sandbox).toBe(true)
+    expect((await flow.settled(sent)).status).toBe('sent')
+    expect(captureOf(flow)?.mailFrom).toEndWith(`@send.${SENDER_DOMAIN}`)
+    expect(sink.messages).toEqual([])
+    expect(flow.dns.queries).toEqual([])
+  })
+})

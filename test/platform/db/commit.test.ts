@@ -1,0 +1,237 @@
+/** @module Group commit against a real database file: what a group does when one of its writes, the disk, or the sync fails. */
+import type { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createCheckpointer } from '#platform/db/checkpoint.ts'
+import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { createLog } from '#platform/log.ts'
+import { MiB } from '#platform/units.ts'
+
+let folder = ''
+let opened: Committer[] = []
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tassis-commit-'))
+  opened = []
+})
+
+afterEach(async () => {
+  for (const committer of opened) await committer.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** A committer over a new database with the table `notes`. */
+function openCommitter(options: CommitterOptions = {}): Committer {
+  const path = join(folder, 'test.db')
+  const db = openDatabase(path)
+  db.run('CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL)')
+  const committer = new Committer(db, path, options)
+  opened.push(committer)
+  return committer
+}
+
+const add = (committer: Committer, body: string): Promise<string> =>
+  committer.write((tx) => {
+    tx.db.run('INSERT INTO notes (body) VALUES (?)', [body])
+    return body
+  })
+
+const bodies = (db: Database): string[] =>
+  db
+    .query<{ body: string }, []>('SELECT body FROM notes ORDER BY id')
+    .all()
+    .map(({ body }) => body)
+
+/** What became of each promise: its value, or the code of its error. */
+const outcomes = async (writes: readonly Promise<string>[]): Promise<{ kept: string[]; refused: unknown[] }> => {
+  const settled = await Promise.allSettled(writes)
+  return {
+    kept: settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])),
+    refused: settled.flatMap((one) => (one.status === 'rejected' ? [codeOf(one.reason)] : [])),
+  }
+}
+
+const codeOf = (error: unknown): unknown => (error instanceof AppError ? `${error.status} ${error.code}` : error)
+
+describe('a group', () => {
+  test('a throw undoes only its own write and rejects with the same error', async () => {
+    const committer = openCommitter()
+    const fault = new Error('mine')
+    const failing = committer.write((tx) => {
+      tx.db.run("INSERT INTO notes (body) VALUES ('half')")
+      throw fault
+    })
+    const written = [add(committer, 'before'), failing, add(committer, 'after')]
+    expect(await Promise.allSettled(written)).toEqual([
+      { status: 'fulfilled', value: 'before' },
+      { status: 'rejected', reason: fault },
+      { status: 'fulfilled', value: 'after' },
+    ])
+    expect(bodies(committer.db)).toEqual(['before', 'after'])
+  })
+
+  test('a write that fails by itself on a constraint is undone alone', async () => {
+    const committer = openCommitter()
+    const duplicate = committer.write((tx) => {
+      tx.db.run("INSERT INTO notes (id, body) VALUES (7, 'seven')")
+      tx.db.run("INSERT INTO notes (id, body) VALUES (7, 'again')")
+      return 'both'
+    })
+    const { kept, refused } = await outcomes([duplicate, add(committer, 'other')])
+    expect({ kept, refused: refused.length, stored: bodies(committer.db) }).toEqual({
+      kept: ['other'],
+      refused: 1,
+      stored: ['other'],
+    })
+  })
+
+  test('counters of a group are summed and flushed once; those of a failed write are not counted', async () => {
+    const flushed: [string, number][][] = []
+    const committer = openCommitter({ flush: (_, deltas) => flushed.push([...deltas]) })
+    const counting = (delta: number, fault?: Error) =>
+      committer.write((tx) => {
+        tx.add('mails', delta)
+        if (fault) throw fault
+      })
+    await Promise.allSettled([counting(1), counting(10, new Error('not this')), counting(100)])
+    expect(flushed).toEqual([[['mails', 101]]])
+  })
+
+  test('afterCommit runs once its write is kept, before whoever awaits the write; never for a failed one', async () => {
+    const committer = openCommitter()
+    const order: string[] = []
+    const kept = committer
+      .write((tx) => tx.afterCommit(() => order.push('after')))
+      .then(() => {
+        order.push('resolved')
+      })
+    const failed = committer.write((tx) => {
+      tx.afterCommit(() => order.push('never'))
+      throw new Error('mine')
+    })
+    await Promise.allSettled([kept, failed])
+    expect(order).toEqual(['after', 'resolved'])
+  })
+
+  test('1000 writes at once are all kept, in the order of their calls', async () => {
+    const committer = openCommitter()
+    const wanted = Array.from({ length: 1000 }, (_, number) => `note ${number}`)
+    expect(await Promise.all(wanted.map((body) => add(committer, body)))).toEqual(wanted)
+    expect(bodies(committer.db)).toEqual(wanted)
+  })
+
+  test('a write that is called while the group before it runs comes in a later group', async () => {
+    const committer = openCommitter()
+    let inner: Promise<string> | undefined
+    await committer.write((tx) => {
+      tx.db.run("INSERT INTO notes (body) VALUES ('outer')")
+      inner = add(committer, 'inner')
+    })
+    expect(await inner).toBe('inner')
+    expect(bodies(committer.db)).toEqual(['outer', 'inner'])
+  })
+
+  test('barrier waits for everything that was written before it', async () => {
+    const committer = openCommitter()
+    const written = Array.from({ length: 300 }, (_, number) => add(committer, String(number)))
+    await committer.barrier()
+    expect(bodies(committer.db)).toHaveLength(300)
+    await Promise.all(written)
+  })
+})
+
+describe('a full disk', () => {
+  const large = (number: number) => `${number} ${'x'.repeat(20_000)}`
+
+  test('refuses with 507 insufficient_storage, keeps what it said it kept, and recovers without a restart', async () => {
+    const committer = openCommitter()
+    await add(committer, 'before')
+    const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
+    committer.db.run(`PRAGMA max_page_count = ${pages + 40}`)
+    const full = await outcomes(Array.from({ length: 60 }, (_, number) => add(committer, large(number))))
+    expect(new Set(full.refused)).toEqual(new Set(['507 insufficient_storage']))
+    expect(bodies(committer.db)).toEqual(['before', ...full.kept])
+
+    // One after the other: what has room goes in until there is none.
+    const singly: string[] = []
+    for (let number = 100; number < 130; number++) {
+      const { kept } = await outcomes([add(committer, large(number))])
+      singly.push(...kept)
+    }
+    expect(bodies(committer.db)).toEqual(['before', ...full.kept, ...singly])
+    expect(singly.length).toBeLessThan(30)
+
+    committer.db.run('PRAGMA max_page_count = 1000000')
+    expect(await add(committer, 'recovered')).toBe('recovered')
+    expect(bodies(committer.db).at(-1)).toBe('recovered')
+  })
+
+  test('a small write beside one that does not fit is not reported as kept when it is not', async () => {
+    const committer = openCommitter()
+    const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
+    committer.db.run(`PRAGMA max_page_count = ${pages + 4}`)
+    const { kept } = await outcomes([add(committer, 'small'), add(committer, large(1)), add(committer, 'smaller')])
+    expect(bodies(committer.db)).toEqual(kept)
+  })
+})
+
+describe('a failed sync', () => {
+  /** A committer whose sync is made on a pipe, where the system refuses it. */
+  function openUnsyncable(options: CommitterOptions): Committer {
+    const db = openDatabase(join(folder, 'real.db'))
+    db.run('CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL)')
+    Bun.spawnSync(['mkfifo', join(folder, 'pipe-wal')])
+    const committer = new Committer(db, join(folder, 'pipe'), options)
+    opened.push(committer)
+    return committer
+  }
+
+  test('rejects everything that waits and everything after, and is told once', async () => {
+    const told: Error[] = []
+    const committer = openUnsyncable({ onBroken: (error) => told.push(error) })
+    const after: string[] = []
+    const watched = committer.write((tx) => {
+      tx.afterCommit(() => after.push('ran'))
+      return 'watched'
+    })
+    const first = await outcomes([watched, ...Array.from({ length: 200 }, (_, number) => add(committer, String(number)))])
+    const second = await outcomes([add(committer, 'later')])
+    expect({ kept: [...first.kept, ...second.kept], codes: new Set([...first.refused, ...second.refused]) }).toEqual({
+      kept: [],
+      codes: new Set(['500 storage_failed']),
+    })
+    expect({ told: told.length, after }).toEqual({ told: 1, after: [] })
+  })
+})
+
+describe('checkpoints', () => {
+  test('under steady load the write-ahead log stays bounded, and nothing is lost', async () => {
+    const checkpointer = createCheckpointer(createLog('silent'))
+    const committer = openCommitter({
+      checkpointBytes: 32 * MiB,
+      checkpoint: (path, mode) => checkpointer.run(path, mode),
+    })
+    const body = 'x'.repeat(100_000)
+    const writes = 2500
+    let largestBytes = 0
+    let next = 0
+    const writer = async () => {
+      while (next < writes) {
+        next++
+        await add(committer, body)
+        largestBytes = Math.max(largestBytes, statSync(join(folder, 'test.db-wal')).size)
+      }
+    }
+    await Promise.all(Array.from({ length: 20 }, writer))
+    expect(largestBytes).toBeLessThan(100 * MiB)
+    expect(committer.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM notes').get()?.n).toBe(writes)
+    await committer.barrier()
+    await committer.close()
+    opened = []
+    checkpointer.close()
+  }, 60_000)
+})
