@@ -14,9 +14,9 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
 const RANK = [
   'audit-logs',
   'events',
+  'accounts',
   'streams',
   'api-keys',
-  'accounts',
   'account',
   'operations',
   'domains',
@@ -105,7 +105,6 @@ const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+)
 
 const isTables = (path: string): boolean => path.endsWith('/tables.ts')
 
-/** Tables are the schema's and rank by themselves: their foreign keys point where the data do, and only tables.ts files follow them. */
 const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string[] =>
   modules.flatMap(({ path, imports }) => {
     const from = featureOf(path)
@@ -113,7 +112,6 @@ const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string
       .filter((to) => ringOf(path) === 'features' && ringOf(to) === 'features')
       .filter((to) => {
         const feature = featureOf(to)
-        if (isTables(path)) return !isTables(to)
         if (feature === undefined || feature === from) return false
         return from === undefined || rank.indexOf(feature) > rank.indexOf(from) || !rank.includes(feature)
       })

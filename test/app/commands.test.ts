@@ -1,14 +1,23 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
 
 const authorised = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
 
 test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
   using data = dataFolder()
-  const { accountId, domainId, key, keyId } = await setUp(data.settings)
+  const account = ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
+  const { id: accountId } = await tassisJson<{ id: string }>(account, data.settings)
+  const { id: domainId } = await tassisJson<{ id: string }>(['domains', 'add', 'sender.test'], data.settings)
+  const { id: keyId, key } = await tassisJson<{ id: string; key: string }>(
+    ['keys', 'create', '--name', 'app'],
+    data.settings,
+  )
   const accounts = await tassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
     ['accounts', 'list'],
     data.settings,
@@ -30,8 +39,9 @@ test('without a service, commands open the data directory themselves and see wha
 
 test('with a service, commands go through its socket and take effect at once', async () => {
   using data = dataFolder()
+  await setUp(data.settings)
   await using service = await startServing(data.settings)
-  const { key } = await setUp(data.settings)
+  const { key } = await tassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
   expect(await authorised(service.url, key)).toBe(200)
   const revoked = await tassis(['keys', 'revoke', key], data.settings)
   expect(revoked.exitCode).toBe(0)
@@ -41,8 +51,8 @@ test('with a service, commands go through its socket and take effect at once', a
 
 test('an imported key works, read from standard input', async () => {
   using data = dataFolder()
-  await using service = await startServing(data.settings)
   await setUp(data.settings)
+  await using service = await startServing(data.settings)
   const own = 'an-operators-own-key-0001'
   const imported = await tassis(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
   expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
@@ -63,7 +73,7 @@ test('a command with several accounts says how to choose one, and takes it by na
   expect(refused.exitCode).toBe(1)
   expect(refused.stdout).toBe('')
   expect(refused.stderr).toMatch(/^tassis: There are 2 accounts; choose one with --account: .*\(Acme\).*\(Other\)\.\n$/)
-  expect(await tassisJson(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
+  expect(await tassisJson<unknown[]>(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
   expect(await tassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
 })
 

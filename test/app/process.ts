@@ -2,6 +2,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { createAccount, operatorFor } from '#features/accounts/create.ts'
+import { createApiKey } from '#features/api-keys/keys.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { loadConfig } from '#platform/config.ts'
+import { formatUuid } from '#platform/ids.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 
@@ -96,15 +102,20 @@ export async function startServing(
   }
 }
 
-/** An account, an unverified domain sender.test and a key, made by the commands. */
+/** An account, the domain sender.test and a key, made in this process: before a service starts. */
 export async function setUp(
   settings: Settings,
+  { verified = false } = {},
 ): Promise<{ accountId: string; domainId: string; key: string; keyId: string }> {
-  const account = await tassisJson<{ id: string }>(
-    ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test'],
-    settings,
-  )
-  const domain = await tassisJson<{ id: string }>(['domains', 'add', 'sender.test'], settings)
-  const key = await tassisJson<{ id: string; key: string }>(['keys', 'create', '--name', 'app'], settings)
-  return { accountId: account.id, domainId: domain.id, key: key.key, keyId: key.id }
+  const opened = openApp(loadConfig({ ...settings }).config)
+  try {
+    const { app } = opened
+    const actor = operatorFor(await createAccount(app, { name: 'Acme', email: 'ada@acme.test', plan: 'unlimited' }))
+    const { domain } = await createDomain(app, actor, 'sender.test')
+    const { key, id } = await createApiKey(app, actor, { name: 'app' })
+    if (verified) app.db.run('UPDATE domains SET verified_at = 1')
+    return { accountId: actor.accountUuid, domainId: formatUuid(domain.uuid), key, keyId: id }
+  } finally {
+    await opened.close()
+  }
 }

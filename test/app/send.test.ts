@@ -1,9 +1,11 @@
-import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
-import { join } from 'node:path'
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
 
 interface Line {
   readonly type?: string
@@ -18,10 +20,7 @@ async function receiverWith(script: Parameters<typeof startScriptedSmtp>[0]) {
   })
   const data = dataFolder()
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
-  await setUp(settings)
-  const db = new Database(join(data.path, 'tassis.db'))
-  db.run('UPDATE domains SET verified_at = 1')
-  db.close()
+  await setUp(settings, { verified: true })
   return {
     receiver,
     settings,
@@ -62,17 +61,16 @@ test('queue tells what waits, why and until when, with and without a service', a
   await using peer = await receiverWith({ rcpt: '450 4.2.0 Greylisted' })
   const service = await startServing(peer.settings)
   await tassis([...MESSAGE, '--no-follow'], peer.settings)
-  // Its own answer to RCPT is what the receiver has said last.
-  await peer.receiver.until(() =>
-    peer.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RSET') || c.startsWith('QUIT'))),
-  )
   type Queue = {
     delivering: boolean
     waiting: number
     lanes: { lane: string; reason: string; first_due_at: string }[]
     recipients: { recipient: string; status: string; attempts: number; next_at: string; last_error: string | null }[]
   }
-  const served = await tassisJson<Queue>(['queue'], peer.settings)
+  const served = await eventually(async () => {
+    const queue = await tassisJson<Queue>(['queue'], peer.settings)
+    return queue.recipients.some(({ last_error: lastError }) => lastError !== null) && queue
+  })
   service.signal('SIGTERM')
   await service.exited
   const alone = await tassisJson<Queue>(['queue'], peer.settings)

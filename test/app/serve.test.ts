@@ -1,5 +1,4 @@
-import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -7,6 +6,9 @@ import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
 
 const refusesConnections = (url: string): Promise<boolean> =>
   fetch(`${url}/healthz`).then(
@@ -20,7 +22,7 @@ interface Balances {
 }
 
 /** A service that has begun to send one message, whose receiver answers the final dot only when `release` is called. */
-async function serviceInData(settings: Settings, path: string) {
+async function serviceInData(settings: Settings) {
   const released = Promise.withResolvers<string>()
   const receiver = await startScriptedSmtp({ body: () => released.promise })
   const dns = await startDnsServer({
@@ -28,10 +30,7 @@ async function serviceInData(settings: Settings, path: string) {
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
   const all = { ...settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
-  await setUp(all)
-  const db = new Database(join(path, 'tassis.db'))
-  db.run('UPDATE domains SET verified_at = 1')
-  db.close()
+  await setUp(all, { verified: true })
   const service = await startServing(all)
   await tassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
   // The message is whole and its final dot has come: only the answer is missing.
@@ -119,7 +118,7 @@ test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log
 
 test('SIGTERM during DATA takes no more requests and waits for the answer, so the message is sent', async () => {
   using data = dataFolder()
-  await using running = await serviceInData(data.settings, data.path)
+  await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')
   await eventually(() => refusesConnections(running.service.url))
   running.release()
@@ -132,7 +131,7 @@ test('SIGTERM during DATA takes no more requests and waits for the answer, so th
 
 test('a second signal during DATA ends at once with 1, and the next start finds the message uncertain', async () => {
   using data = dataFolder()
-  await using running = await serviceInData(data.settings, data.path)
+  await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')
   await eventually(() => refusesConnections(running.service.url))
   running.service.signal('SIGINT')

@@ -52,8 +52,7 @@ function proofOf(calls: readonly Call[], number: number): Proof | string {
   const content = firstWrite(calls, '/content/', contentMark(number))
   const row = firstWrite(calls, '/tassis.db-wal', rowMark(number))
   const answer = calls.find(
-    ({ path, data }) =>
-      !path.endsWith('-wal') && data.includes('HTTP/1.1 202') && data.includes(rowMark(number)),
+    ({ path, data }) => !path.endsWith('-wal') && data.includes('HTTP/1.1 202') && data.includes(rowMark(number)),
   )
   if (!content) return `${number}: its content was not seen in a write-ahead log`
   if (!row) return `${number}: its row was not seen in a write-ahead log`
@@ -81,8 +80,7 @@ function coveringSync(calls: readonly Call[], page: Call): Call | undefined {
   const commit = ofLog.findIndex((call, index) => index >= header && isCommitFrame(call))
   const lastPage = commit < 0 ? undefined : ofLog[commit + 1]
   return (
-    lastPage &&
-    ofLog.find(({ name, result, begun }) => name === 'fdatasync' && result === 0 && begun > lastPage.ended)
+    lastPage && ofLog.find(({ name, result, begun }) => name === 'fdatasync' && result === 0 && begun > lastPage.ended)
   )
 }
 

@@ -86,7 +86,14 @@ export async function startKillSink(random: Random): Promise<KillSink> {
   let lastSession = 0
 
   const server = createServer({ noDelay: true }, (socket) => {
-    const session: Session = { id: ++lastSession, socket, current: undefined, undecided: [], closedAtMs: undefined, release: undefined }
+    const session: Session = {
+      id: ++lastSession,
+      socket,
+      current: undefined,
+      undecided: [],
+      closedAtMs: undefined,
+      release: undefined,
+    }
     open.add(session)
     lived.push(session)
     socket.on('close', () => {

@@ -171,7 +171,7 @@ test('an expired email that is retried has its full time again, and is a dead le
   expect(await statusAfter(DEFERRED)).toBe('queued')
   clock.advance(hours(24))
   expect(await statusAfter(DEFERRED)).toBe('bounced')
-  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts: 4 }])
+  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts: 3 }])
 })
 
 test('an uncertain email is sent again only when it is retried, and is then delivered', async () => {

@@ -198,7 +198,10 @@ describe('a failed sync', () => {
       tx.afterCommit(() => after.push('ran'))
       return 'watched'
     })
-    const first = await outcomes([watched, ...Array.from({ length: 200 }, (_, number) => add(committer, String(number)))])
+    const first = await outcomes([
+      watched,
+      ...Array.from({ length: 200 }, (_, number) => add(committer, String(number))),
+    ])
     const second = await outcomes([add(committer, 'later')])
     expect({ kept: [...first.kept, ...second.kept], codes: new Set([...first.refused, ...second.refused]) }).toEqual({
       kept: [],

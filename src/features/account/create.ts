@@ -6,8 +6,8 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 import { SCOPES } from '../api-keys/scopes.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { DEFAULT_STREAM, insertStream } from '../streams/streams.ts'
-import { type Account, findAccount, insertAccount } from './accounts.ts'
-import type { Plan } from './plans.ts'
+import { type Account, findAccount, insertAccount } from '../accounts/accounts.ts'
+import type { Plan } from '../accounts/plans.ts'
 
 const LONGEST_NAME = 200
 

@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { addAccount, type ContractApi, createContractApi, nameOf, ROUTES, type Route } from './routes.ts'
+
+let service: ContractApi
+beforeAll(async () => {
+  service = await createContractApi()
+  for (const resource of ['api-key', 'dead-letter', 'domain', 'email', 'operation', 'stream'] as const) {
+    for (let made = 0; made < 3; made++) await service.make(resource)
+  }
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const named = (routes: readonly Route[]) => routes.map((route) => [nameOf(route), route] as const)
+
+const keysOf = (shape: Route['shape']): readonly string[] | undefined => {
+  if (shape === 'one') return ['data']
+  if (shape === 'list') return ['data', 'pagination']
+  return shape === 'none' ? undefined : shape
+}
+
+describe.each(named(ROUTES))('%s', (_, route) => {
+  test('answers with the keys of its envelope and no others', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const { status, body } = await service.ask(route, id)
+    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
+    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
+    if (route.shape === 'none') return
+    if (keys?.includes('data')) expect(Array.isArray(at(body, 'data'))).toBe(!['one'].includes(String(route.shape)))
+  })
+
+  test('is the same under a base URL with a trailing slash', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const { status, body } = await service.ask({ ...route, path: `/${route.path}` }, id)
+    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
+    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
+  })
+})
+
+describe.each(named(ROUTES.filter(({ paged }) => paged)))('the list %s', (_, route) => {
+  const page = async (query: string) => {
+    const answer = await service.api('GET', `${route.path}${query}`)
+    if (answer.status !== 200) throw new Error(`${query}: ${JSON.stringify(answer.body)}`)
+    return { rows: at(answer.body, 'data') as { id: string }[], pagination: at(answer.body, 'pagination') }
+  }
+
+  test('has pages from 1, newest first, and empty ones past its end', async () => {
+    const all = await page('?per_page=100')
+    const total = all.rows.length
+    expect(total).toBeGreaterThan(2)
+    expect((await page('')).pagination).toMatchObject({ page: 1, per_page: 25, total })
+    const perPage = total - 1
+    const ids = (rows: { id: string }[]) => rows.map(({ id }) => id)
+    for (const [number, rows] of [
+      [1, ids(all.rows).slice(0, -1)],
+      [2, ids(all.rows).slice(-1)],
+      [3, []],
+      [1_000_000, []],
+    ] as const) {
+      const { rows: shown, pagination } = await page(`?page=${number}&per_page=${perPage}`)
+      expect({ pagination, ids: ids(shown) }).toEqual({
+        pagination: { page: number, per_page: perPage, total, total_pages: 2 },
+        ids: [...rows],
+      })
+    }
+    const times = all.rows.map((row) => String(at(row, 'created_at')))
+    expect(times).toEqual(times.toSorted().reverse())
+  })
+
+  test('refuses a page below 1 and anything but 1 to 100 rows', async () => {
+    for (const wrong of ['0', '-1', '1.5', 'x', '', '1e1', '9'.repeat(30)]) {
+      expectRefusal(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')
+      expectRefusal(await service.api('GET', `${route.path}?per_page=${wrong}`), 422, 'validation_failed', 'per_page')
+    }
+    expectRefusal(await service.api('GET', `${route.path}?per_page=101`), 422, 'validation_failed', 'per_page')
+    for (const right of ['?per_page=1', '?per_page=100', '?page=1&unknown=1']) await page(right)
+  })
+
+  test('of nothing has no pages', async () => {
+    const { actor, key } = await addAccount(service)
+    // Every account begins with a stream, and the key itself is in its audit log.
+    if (route.path === '/v1/streams' || route.path === '/v1/audit-logs') {
+      expect(actor.accountId).toBeGreaterThan(0)
+      return
+    }
+    expect((await service.api('GET', route.path, undefined, { key })).body).toEqual({
+      data: [],
+      pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 },
+    })
+  })
+})
+
+describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, route) => {
+  test('must be JSON: 400 when it is malformed, 415 when it is something else', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const send = async (body: string, contentType: string) => {
+      const response = await fetch(`${service.url}${route.path.replace('{id}', id)}`, {
+        method: route.method,
+        headers: { authorization: `Bearer ${service.key}`, 'content-type': contentType },
+        body,
+      })
+      return { status: response.status, headers: response.headers, body: await response.json() }
+    }
+    expectRefusal(await send('{"a": ', 'application/json'), 400, 'invalid_json')
+    const notJson = await send('{}', 'text/plain')
+    expectRefusal(notJson, 415, 'unsupported_media_type')
+    expect(at(notJson.body, 'message')).toContain('Content-Type: application/json')
+  })
+
+  test('is a 422 that names an unknown field beside valid ones', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const body = { ...Object(route.body?.()), no_such_field: 1 }
+    const answer = await service.ask({ ...route, body: () => body }, id)
+    expectRefusal(answer, 422, 'validation_failed', 'no_such_field')
+  })
+
+  test.each([[null], [[]], [{}], ['text'], [1], [[1]]])('of %j is a 422, never a 500', async (body) => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const answer = await service.ask({ ...route, body: () => body }, id)
+    expect([answer.status, at(answer.body, 'type')]).toEqual([422, 'validation_error'])
+  })
+})
+
+const bodyless = ROUTES.filter(({ method, body }) => method === 'POST' && !body)
+
+test.each(named(bodyless))('%s takes an empty body, null, {} and []', async (_, route) => {
+  for (const body of [undefined, null, {}, []]) {
+    const id = route.resource ? await service.make(route.resource) : ''
+    expect((await service.ask({ ...route, body: () => body }, id)).status).toBe(route.status)
+  }
+})

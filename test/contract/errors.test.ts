@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createHttp } from '#app/http.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
+import { PUBLIC_ROUTES, ROUTES } from './routes.ts'
+
+const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
+
+let service: EmailApi
+beforeAll(async () => {
+  service = await createEmailApi({
+    settings: { TASSIS_MAX_BODY_BYTES: '100000', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
+  })
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const typed = (answer: ApiAnswer, status: number, type: string): void =>
+  expect([answer.status, at(answer.body, 'type'), at(answer.body, 'error', 'type')]).toEqual([status, type, type])
+
+describe('every status has the same body', () => {
+  test('400, 404, 409, 413, 415, 422', async () => {
+    const { api, raw } = service
+    expectRefusal(await raw('/v1/emails', '{'), 400, 'invalid_json')
+    expectRefusal(await api('GET', `/v1/emails/${UNKNOWN}`), 404, 'email_not_found')
+    expectRefusal(await api('GET', '/v1/nothing'), 404, 'route_not_found')
+    expectRefusal(await api('GET', '/nothing', undefined, { key: null }), 404, 'route_not_found')
+    expectRefusal(await api('POST', '/v1/domains', { domain: 'sender.test' }), 409, 'domain_already_registered')
+    expectRefusal(await raw('/v1/emails', 'x'.repeat(100_001)), 413, 'payload_too_large')
+    expectRefusal(await raw('/v1/emails', '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
+    expectRefusal(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
+  })
+
+  test('429 says when to come back, in header and body', async () => {
+    const free = await createTestAccount(service.app, 'free')
+    await service.addDomain(free, 'free.test')
+    const key = await service.newKey([], free)
+    const send = () => service.send({ from: 'ada@free.test' }, { key })
+    expect((await send()).status).toBe(202)
+    expectRefusal(await send(), 429, 'rate_limited')
+  })
+
+  test('503 says when to come back, in header and body', async () => {
+    await using stopping = await createTestApp()
+    const http = createHttp(stopping.opened, { isStopping: () => true })
+    const response = await http.fetch(new Request('http://localhost/readyz'))
+    const body = (await response.json()) as object
+    expectRefusal({ status: response.status, headers: response.headers, body }, 503, 'not_ready', 'service')
+  })
+})
+
+describe('a wrong method', () => {
+  const paths = new Map<string, string[]>()
+  for (const name of [...ROUTES.map(({ method, path }) => `${method} ${path}`), ...PUBLIC_ROUTES]) {
+    const [method = '', path = ''] = name.split(' ')
+    paths.set(path, [...(paths.get(path) ?? []), method, ...(method === 'GET' ? ['HEAD'] : [])].sort())
+  }
+
+  test.each([...paths])('%s is a 405 with Allow: %p', async (path, allowed) => {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'PURGE'].filter((name) => !allowed.includes(name))) {
+      const answer = await service.api(method, path.replace('{id}', UNKNOWN))
+      typed(answer, 405, 'invalid_request')
+      expect(at(answer.body, 'code')).toBe('method_not_allowed')
+      expect(answer.headers.get('allow')).toBe(allowed.join(', '))
+    }
+  })
+})
+
+describe('X-Request-Id', () => {
+  const requests: [string, (headers: Record<string, string>) => Promise<ApiAnswer>][] = [
+    ['a success', (headers) => service.api('GET', '/v1/account', undefined, { headers })],
+    ['a list', (headers) => service.api('GET', '/v1/emails', undefined, { headers })],
+    ['a 202', (headers) => service.send({}, { headers })],
+    [
+      'a 204',
+      async (headers) => {
+        const id = at((await service.api('POST', '/v1/api-keys', { name: 'x' })).body, 'data', 'id')
+        return service.api('DELETE', `/v1/api-keys/${id}`, undefined, { headers })
+      },
+    ],
+    ['a 400', (headers) => service.raw('/v1/emails', '{', headers)],
+    ['a 401', (headers) => service.api('GET', '/v1/account', undefined, { key: null, headers })],
+    [
+      'a 403',
+      async (headers) =>
+        service.api('GET', '/v1/account', undefined, { key: await service.newKey(['emails:read']), headers }),
+    ],
+    ['a 404', (headers) => service.api('GET', '/nothing', undefined, { headers })],
+    ['a 405', (headers) => service.api('DELETE', '/v1/account', undefined, { headers })],
+    ['a 413', (headers) => service.raw('/v1/emails', 'x'.repeat(100_001), headers)],
+    ['a 422', (headers) => service.api('POST', '/v1/emails', {}, { headers })],
+    ['/healthz', (headers) => service.api('GET', '/healthz', undefined, { key: null, headers })],
+    ['the description', (headers) => service.api('GET', '/openapi.json', undefined, { key: null, headers })],
+  ]
+
+  test.each(requests)('of %s echoes a sane one and replaces any other', async (_, ask) => {
+    for (const sane of ['a', 'Job-7_of.2026', 'x'.repeat(128)]) {
+      const answer = await ask({ 'x-request-id': sane })
+      expect(answer.headers.get('x-request-id')).toBe(sane)
+      if (answer.status >= 400) expect(at(answer.body, 'request_id')).toBe(sane)
+    }
+    const given = new Set<string>()
+    for (const headers of [{}, ...['a b', 'x'.repeat(129), '<a>'].map((id) => ({ 'x-request-id': id }))] as Record<
+      string,
+      string
+    >[]) {
+      const answer = await ask(headers)
+      const id = answer.headers.get('x-request-id') ?? ''
+      expect(id).toMatch(UUID)
+      if (answer.status >= 400) expect(at(answer.body, 'request_id')).toBe(id)
+      given.add(id)
+    }
+    expect(given.size).toBe(4)
+  })
+})
