@@ -259,6 +259,11 @@ const settings = {
   maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest HTTP request body.'),
   maxAttachmentBytes: size(25 * MiB, 0, 1 * GiB, 'Largest sum of the attachments of one email, decoded.'),
   maxRecipients: integer(50, 1, 1000, 'Most recipients (To, Cc and Bcc) of one email.'),
+  maxHeaders: integer(50, 0, 1000, 'Most further headers of one email.'),
+  maxHeaderOctets: integer(998, 78, 998, 'Longest line of a further header, with its name.'),
+  maxTags: integer(20, 0, 1000, 'Most tags of one email.'),
+  maxTagCharacters: integer(128, 1, 1000, 'Longest tag.'),
+  maxMetadataBytes: size(16 * KiB, 0, 1 * MiB, 'Largest metadata of one email, as JSON.'),
   sendRatePerSecond: integer(
     100,
     1,
@@ -381,10 +386,21 @@ function readToml(path: string): Record<string, unknown> {
     )
   }
   try {
-    return Bun.TOML.parse(content) as Record<string, unknown>
+    return flattened(Bun.TOML.parse(content) as Record<string, unknown>)
   } catch (error) {
     throw new ConfigError(`${path} is not valid TOML: ${error instanceof Error ? error.message : String(error)}.`)
   }
+}
+
+/** `[sending] unverified = "reject"` and `sending_unverified = "reject"` are the same setting. */
+function flattened(table: Record<string, unknown>, prefix = ''): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(table).flatMap(([key, value]) =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? Object.entries(flattened(value as Record<string, unknown>, `${prefix}${key}_`))
+        : [[`${prefix}${key}`, value]],
+    ),
+  )
 }
 
 function localHostName(): string {

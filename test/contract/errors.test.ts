@@ -3,7 +3,7 @@ import { createHttp } from '#app/http.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
-import { PUBLIC_ROUTES, ROUTES } from './routes.ts'
+import { nameOf, PUBLIC_ROUTES, ROUTES } from './routes.ts'
 
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
@@ -15,9 +15,6 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-const typed = (answer: ApiAnswer, status: number, type: string): void =>
-  expect([answer.status, at(answer.body, 'type'), at(answer.body, 'error', 'type')]).toEqual([status, type, type])
-
 describe('every status has the same body', () => {
   test('400, 404, 409, 413, 415, 422', async () => {
     const { api, raw } = service
@@ -25,7 +22,7 @@ describe('every status has the same body', () => {
     expectRefusal(await api('GET', `/v1/emails/${UNKNOWN}`), 404, 'email_not_found')
     expectRefusal(await api('GET', '/v1/nothing'), 404, 'route_not_found')
     expectRefusal(await api('GET', '/nothing', undefined, { key: null }), 404, 'route_not_found')
-    expectRefusal(await api('POST', '/v1/domains', { domain: 'sender.test' }), 409, 'domain_already_registered')
+    expectRefusal(await api('POST', '/v1/domains', { domain: 'sender.test' }), 409, 'domain_exists')
     expectRefusal(await raw('/v1/emails', 'x'.repeat(100_001)), 413, 'payload_too_large')
     expectRefusal(await raw('/v1/emails', '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
     expectRefusal(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
@@ -50,17 +47,30 @@ describe('every status has the same body', () => {
 })
 
 describe('a wrong method', () => {
-  const paths = new Map<string, string[]>()
-  for (const name of [...ROUTES.map(({ method, path }) => `${method} ${path}`), ...PUBLIC_ROUTES]) {
+  const routes = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].map((name) => {
     const [method = '', path = ''] = name.split(' ')
-    paths.set(path, [...(paths.get(path) ?? []), method, ...(method === 'GET' ? ['HEAD'] : [])].sort())
+    return { method, path, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace('{id}', '[^/]+')}$`) }
+  })
+  /** Also the methods of `/v1/emails/{id}` for `/v1/emails/batch`. */
+  const methodsAt = (path: string): string[] => {
+    const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method)
+    return [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
   }
+  const paths = [...new Set(routes.map(({ path }) => path))].map((path) => [path, methodsAt(path)] as const)
 
-  test.each([...paths])('%s is a 405 with Allow: %p', async (path, allowed) => {
+  test.each(paths)('%s is a 405 with Allow: %p', async (path, allowed) => {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'PURGE'].filter((name) => !allowed.includes(name))) {
       const answer = await service.api(method, path.replace('{id}', UNKNOWN))
-      typed(answer, 405, 'invalid_request')
-      expect(at(answer.body, 'code')).toBe('method_not_allowed')
+      const refusal = { code: 'method_not_allowed', message: expect.any(String), type: 'invalid_request' }
+      expect({ status: answer.status, body: answer.body }).toEqual({
+        status: 405,
+        body: {
+          error: { ...refusal, docs_url: null },
+          ...refusal,
+          request_id: answer.headers.get('x-request-id'),
+        },
+      })
+      expect(at(answer.body, 'error', 'message')).toBe(at(answer.body, 'message'))
       expect(answer.headers.get('allow')).toBe(allowed.join(', '))
     }
   })

@@ -77,7 +77,7 @@ export function imbalances(db: Database): string[] {
     )
     .all()
   for (const { type, n } of events) {
-    const rows = counted.find((row) => row.status === STATUSES.findIndex((status) => status === type))?.n ?? 0
+    const rows = counted.find((row) => statusName(row.status) === type)?.n ?? 0
     if (rows !== n) found.push(`${rows} emails are ${type}, but ${n} events say so`)
   }
   const check = db.query<{ quick_check: string }, []>('PRAGMA quick_check').all()

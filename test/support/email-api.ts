@@ -45,8 +45,7 @@ export async function createEmailApi(options: TestAppOptions = {}): Promise<Emai
     const { domain } = await createDomain(app, of, name)
     app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
   }
-  await addDomain(actor)
-  await createDomain(app, actor, UNVERIFIED)
+  await Promise.all([addDomain(actor), createDomain(app, actor, UNVERIFIED)])
   const count = (db: typeof app.db, table: string): number =>
     db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM "${table}"`).get()?.n ?? 0
   const send: EmailApi['send'] = (request = {}, given = {}) =>

@@ -1,19 +1,19 @@
 /**
- * @module The bench's emails: 2 KiB of text and 8 KiB of HTML, of words that compress like prose, and different in every email, so that no part
- * is found again in the content store. Pure.
+ * @module The bench's emails: 2 KiB of text and 8 KiB of HTML, of words that compress like prose (to about 40 %), and different in every email, so
+ * that no part is found again in the content store. As ready requests, because the generator shares the machine with what it measures.
  */
 import { KiB } from '#platform/units.ts'
 
 export const TEXT_BYTES = 2 * KiB
 export const HTML_BYTES = 8 * KiB
-
-/** Different bodies before the number that makes each email's its own. */
-const BODIES = 64
-const WORDS = 2000
-const NUMBER_PLACE = '0000000000'
-
 export const SENDER_DOMAIN = 'sender.bench.test'
 export const RECEIVER_DOMAIN = 'receiver.bench.test'
+
+/** Different bodies, before the number that makes each email's its own. */
+const BODIES = 64
+const WORDS = 2000
+/** Where the number of an email stands. */
+const NUMBER_PLACE = '0123456789'
 
 export interface BenchMail {
   readonly from: string
@@ -23,53 +23,61 @@ export interface BenchMail {
   readonly html_body: string
 }
 
-/** Makes emails by number: the same number, the same email. */
-export function benchMails(): (number: number) => BenchMail {
+/** The emails of which all others differ in their number only. */
+export function mailPatterns(): BenchMail[] {
   const random = sequence(1)
   const words = Array.from({ length: WORDS }, () => wordOf(random))
-  const bodies = Array.from({ length: BODIES }, () => ({
-    text: fill(
-      `Order ${NUMBER_PLACE}\n\n`,
-      TEXT_BYTES,
-      '',
-      () => `${pick(words, random)}${random() < 0.08 ? '.\n' : ' '}`,
-    ),
-    html: fill(
+  const word = () => words[Math.floor(random() * words.length)] ?? ''
+  return Array.from({ length: BODIES }, () => ({
+    from: `Bench <orders@${SENDER_DOMAIN}>`,
+    to: `user-${NUMBER_PLACE}@${RECEIVER_DOMAIN}`,
+    subject: `Your order ${NUMBER_PLACE}`,
+    text_body: filled(`Order ${NUMBER_PLACE}\n\n`, TEXT_BYTES, '\n', () => word() + (random() < 0.08 ? '.\n' : ' ')),
+    html_body: filled(
       `<!doctype html><html><head><meta charset="utf-8"></head><body><h1>Order ${NUMBER_PLACE}</h1>`,
       HTML_BYTES,
-      '</body></html>',
-      () => `<p style="margin:0 0 12px">${Array.from({ length: 12 }, () => pick(words, random)).join(' ')}</p>\n`,
+      '</p></body></html>',
+      () => `<p style="margin:0 0 12px">${Array.from({ length: 12 }, word).join(' ')}</p>\n`,
     ),
   }))
+}
+
+/**
+ * Makes the HTTP requests of emails by number. A buffer is used again for every 64th number.
+ * @param sendAt RFC 3339; undefined: now
+ */
+export function sendRequests(host: string, key: string, sendAt: string | undefined): (number: number) => Buffer {
+  const patterns = mailPatterns().map((mail) => {
+    const body = JSON.stringify(sendAt === undefined ? mail : { ...mail, send_at: sendAt })
+    const request = Buffer.from(
+      `POST /v1/emails HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
+    const places: number[] = []
+    for (let at = request.indexOf(NUMBER_PLACE); at >= 0; at = request.indexOf(NUMBER_PLACE, at + 1)) places.push(at)
+    return { request, places }
+  })
   return (number) => {
+    const pattern = patterns[number % BODIES]
+    if (!pattern) throw new RangeError(`${number} is no number of an email`)
     const digits = String(number).padStart(NUMBER_PLACE.length, '0')
-    const body = bodies[number % BODIES] ?? { text: '', html: '' }
-    return {
-      from: `Bench <orders@${SENDER_DOMAIN}>`,
-      to: `user${number}@${RECEIVER_DOMAIN}`,
-      subject: `Your order ${digits}`,
-      text_body: body.text.replace(NUMBER_PLACE, digits),
-      html_body: body.html.replace(NUMBER_PLACE, digits),
-    }
+    for (const place of pattern.places) pattern.request.write(digits, place, 'latin1')
+    return pattern.request
   }
 }
 
-/** `start`, then pieces, then `end`, cut to exactly `sizeBytes` (all ASCII). */
-function fill(start: string, sizeBytes: number, end: string, piece: () => string): string {
+/** `start`, then pieces, then `end`: exactly `sizeBytes` (all ASCII). */
+function filled(start: string, sizeBytes: number, end: string, piece: () => string): string {
   let text = start
   while (text.length < sizeBytes) text += piece()
   return text.slice(0, sizeBytes - end.length) + end
 }
-
-const pick = (words: readonly string[], random: () => number): string =>
-  words[Math.floor(random() * words.length)] ?? ''
 
 const wordOf = (random: () => number): string =>
   Array.from({ length: 2 + Math.floor(random() * 8) }, () => String.fromCharCode(97 + Math.floor(random() * 26))).join(
     '',
   )
 
-/** Numbers in [0, 1) that look random and are the same every time (a linear congruence modulo 2^32). */
+/** Numbers in [0, 1) that look random and are the same every time: a linear congruence modulo 2^32. */
 function sequence(seed: number): () => number {
   let state = seed
   return () => {

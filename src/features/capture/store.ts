@@ -109,7 +109,8 @@ const sql = prepared((db) => ({
 }))
 
 export class CaptureStore {
-  readonly #db: Database
+  /** For tests that fill it. */
+  readonly db: Database
   readonly #commit: Committer
   readonly #options: CaptureStoreOptions
   /** Sum of `stored_bytes` of what is committed. */
@@ -120,10 +121,10 @@ export class CaptureStore {
   constructor(options: CaptureStoreOptions) {
     const path = join(options.dataDir, 'capture.db')
     this.#options = options
-    this.#db = openDatabase(path)
-    this.#db.run(SCHEMA)
-    this.#commit = new Committer(this.#db, path, options.committerOptions)
-    this.#totalBytes = sql(this.#db).totalBytes.get()?.totalBytes ?? 0
+    this.db = openDatabase(path)
+    this.db.run(SCHEMA)
+    this.#commit = new Committer(this.db, path, options.committerOptions)
+    this.#totalBytes = sql(this.db).totalBytes.get()?.totalBytes ?? 0
   }
 
   /**
@@ -148,7 +149,7 @@ export class CaptureStore {
 
   /** What was captured of an email; undefined when nothing was, or nothing is left. */
   find(emailId: number): Capture | undefined {
-    const recipients = sql(this.#db).ofEmail.all(emailId)
+    const recipients = sql(this.db).ofEmail.all(emailId)
     const first = recipients[0] && this.get(recipients[0].recipientId)
     if (!first) return undefined
     return {
@@ -162,13 +163,13 @@ export class CaptureStore {
 
   /** One recipient's capture. */
   get(recipientId: number): CapturedMessage | undefined {
-    const row = sql(this.#db).message.get(recipientId)
+    const row = sql(this.db).message.get(recipientId)
     return row ? { ...row, raw: Bun.zstdDecompressSync(row.raw) } : undefined
   }
 
   /** The captures of all accounts, newest first. */
   list({ limit }: { limit: number }): CaptureSummary[] {
-    return sql(this.#db).newest.all(limit)
+    return sql(this.db).newest.all(limit)
   }
 
   /** Removes what is too old, then the oldest until the bound on bytes is kept. Resolves when that is on disk. */
@@ -191,7 +192,7 @@ export class CaptureStore {
 
   #isTrimDue(): boolean {
     if (this.#totalBytes > this.#options.maxBytes) return true
-    const oldest = sql(this.#db).oldest.get(1)
+    const oldest = sql(this.db).oldest.get(1)
     return oldest !== null && this.#isExpired(oldest.receivedAt)
   }
 
@@ -215,7 +216,7 @@ export class CaptureStore {
 
   /** Fewer free pages than this the next messages fill anyway. */
   #isMostlyFree(): boolean {
-    const { free = 0, total = 0 } = sql(this.#db).pages.get() ?? {}
+    const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
     return free > total / 2
   }
 }

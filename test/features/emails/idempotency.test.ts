@@ -129,6 +129,7 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
   emails.clock.advance(1_000)
   expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'quota_exceeded')
   emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
+  emails.clock.advance(1_000)
   expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
   for (let i = 0; i < 5; i++) expect((await emails.send(request, { key })).body).toEqual({ data: sent })
   expect(emails.used(actor)).toBe(1)

@@ -1,0 +1,178 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type ContractApi, createContractApi, nameOf, ROUTES } from './routes.ts'
+
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly additionalProperties?: boolean | Schema
+  readonly enum?: readonly unknown[]
+  readonly $ref?: string
+}
+interface Content {
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>
+}
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required: boolean
+  readonly description?: string
+  readonly schema: Schema
+}
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly security?: readonly object[]
+  readonly parameters: readonly Parameter[]
+  readonly requestBody?: Content
+  readonly responses: Readonly<Record<string, Content & { readonly description?: string; readonly $ref?: string }>>
+}
+interface Description {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string }
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>
+    readonly responses: Readonly<Record<string, Content>>
+  }
+}
+
+let service: ContractApi
+let description: Description
+let operations: [string, Operation][]
+beforeAll(async () => {
+  service = await createContractApi()
+  description = (await (await fetch(`${service.url}/openapi.json`)).json()) as Description
+  operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, Operation] => [
+      `${method.toUpperCase()} ${path}`,
+      operation,
+    ]),
+  )
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** Every schema inside of one, with the path of its field. */
+function* schemasIn(schema: Schema, path: string): Generator<[string, Schema]> {
+  yield [path, schema]
+  for (const [name, property] of Object.entries(schema.properties ?? {})) yield* schemasIn(property, `${path}.${name}`)
+  if (schema.items) yield* schemasIn(schema.items, `${path}[]`)
+  for (const variant of schema.anyOf ?? []) yield* schemasIn(variant, path)
+  if (typeof schema.additionalProperties === 'object') yield* schemasIn(schema.additionalProperties, `${path}.*`)
+}
+
+/** Paths of the fields without a description, on any level. */
+const undescribed = (schema: Schema, path: string): string[] => {
+  const fields = [...schemasIn(schema, path)].flatMap(([parent, { properties }]) =>
+    Object.entries(properties ?? {}).map(([name, field]) => ({ path: `${parent}.${name}`, field })),
+  )
+  return fields.filter(({ field }) => !field.description?.trim()).map((field) => field.path)
+}
+
+const jsonSchemas = (parts: readonly (readonly [string, Content | undefined])[]): [string, Schema][] =>
+  parts.flatMap(([name, part]) => {
+    const schema = part?.content?.['application/json']?.schema
+    return schema ? [[name, schema] as [string, Schema]] : []
+  })
+
+test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () => {
+  expect([description.openapi, description.info.version]).toEqual(['3.1.0', '1.0.0'])
+  expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(nameOf).sort())
+})
+
+test('every operation has a summary, a tag, an id of its own, its scope, and all the parameters of its path', () => {
+  const ids = operations.map(([, { operationId }]) => operationId)
+  expect(new Set(ids).size).toBe(operations.length)
+  for (const [name, operation] of operations) {
+    const route = ROUTES.find((candidate) => nameOf(candidate) === name)
+    expect([name, operation.summary?.trim(), operation.tags?.length]).toEqual([name, expect.stringMatching(/\w/), 1])
+    expect([name, operation.description]).toEqual([name, expect.stringContaining(`\`${route?.scope}\``)])
+    expect([name, operation.security]).toEqual([name, [{ bearer: [] }, { serviceApiKey: [] }]])
+    const inPath = operation.parameters.filter((parameter) => parameter.in === 'path')
+    expect([name, inPath.map((parameter) => `{${parameter.name}}`)]).toEqual([name, name.match(/\{\w+\}/g) ?? []])
+    expect(inPath.every(({ required }) => required)).toBe(true)
+    for (const parameter of operation.parameters)
+      expect([name, parameter.name, parameter.description]).toEqual([name, parameter.name, expect.stringMatching(/\w/)])
+  }
+})
+
+test('every operation tells its success, its errors and, where there is one, its body', () => {
+  for (const [name, { responses, requestBody }] of operations) {
+    const route = ROUTES.find((candidate) => nameOf(candidate) === name)
+    expect([name, Object.keys(responses).filter((status) => /^2/.test(status))]).toEqual([name, [`${route?.status}`]])
+    const errors = ['401', '403', ...(route?.resource ? ['404'] : []), ...(route?.body ? ['422'] : []), 'default']
+    expect([name, Object.keys(responses)]).toEqual([name, expect.arrayContaining(errors)])
+    expect([name, requestBody !== undefined]).toEqual([name, route?.body !== undefined])
+    const success = responses[`${route?.status}`]?.content?.['application/json']?.schema
+    const keys = Object.keys(success?.properties ?? {}).sort()
+    const optional = keys.filter((key) => !success?.required?.includes(key))
+    const shape = route?.shape ?? 'none'
+    const expected = { one: ['data'], list: ['data', 'pagination'], none: [] }
+    expect([name, keys.filter((key) => !optional.includes(key))]).toEqual([
+      name,
+      typeof shape === 'string' ? expected[shape] : [...shape],
+    ])
+  }
+})
+
+test('every reference leads somewhere, and required fields exist', () => {
+  const references = [...JSON.stringify(description).matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)]
+  expect(references.length).toBeGreaterThan(operations.length)
+  for (const [, kind = '', name = ''] of references) expect(description.components).toHaveProperty([kind, name])
+  const all = operations.flatMap(([name, { requestBody, responses }]) =>
+    jsonSchemas([[`${name} body`, requestBody], ...Object.entries(responses)]),
+  )
+  expect(all.length).toBeGreaterThan(operations.length)
+  for (const [name, schema] of all)
+    for (const [path, { required = [], properties = {} }] of schemasIn(schema, name))
+      expect([path, required.filter((field) => !(field in properties))]).toEqual([path, []])
+})
+
+test('every field of a request has a description', () => {
+  const bodies = jsonSchemas(operations.map(([name, { requestBody }]) => [name, requestBody]))
+  expect(bodies.length).toBe(ROUTES.filter(({ body }) => body).length)
+  expect(bodies.flatMap(([name, schema]) => undescribed(schema, name))).toEqual([])
+})
+
+test('every field of a response has a description', () => {
+  const answers = operations.flatMap(([name, { responses }]) =>
+    jsonSchemas(Object.entries(responses).map(([status, response]) => [`${name} ${status}`, response])),
+  )
+  expect(answers.length).toBe(ROUTES.filter(({ shape }) => shape !== 'none').length)
+  const envelope = /\.(data|pagination)$/
+  const missing = answers.flatMap(([name, schema]) => undescribed(schema, name)).filter((path) => !envelope.test(path))
+  expect([...new Set(missing)]).toEqual([])
+  expect(undescribed(description.components.schemas['Error'] ?? {}, 'Error')).toEqual([])
+})
+
+test('what a request must not have is closed, what a client may invent is free', () => {
+  const bodies = jsonSchemas(operations.map(([name, { requestBody }]) => [name, requestBody]))
+  for (const [name, schema] of bodies) expect([name, schema.additionalProperties]).toEqual([name, false])
+})
+
+test('/docs and its assets load nothing from another host', async () => {
+  const page = await fetch(`${service.url}/docs`)
+  expect(page.status).toBe(200)
+  const policy = page.headers.get('content-security-policy') ?? ''
+  for (const directive of policy.split(';')) {
+    const [, ...sources] = directive.trim().split(' ')
+    for (const source of sources) expect(source).toBeOneOf(["'none'", "'self'", "'unsafe-inline'", 'data:'])
+  }
+  expect(policy).toContain("default-src 'none'")
+  const html = await page.text()
+  const urls = [...html.matchAll(/(?:src|href|action|data|poster)\s*=\s*["']([^"']+)["']/g)].map(([, url = '']) => url)
+  expect(urls.length).toBeGreaterThan(3)
+  expect(urls.filter((url) => !/^\/(?!\/)/.test(url))).toEqual([])
+  const style = await (await fetch(`${service.url}/docs/swagger-ui.css`)).text()
+  const loaded = [...style.matchAll(/url\(\s*["']?([^"')]+)/g)].map(([, url = '']) => url)
+  expect(loaded.filter((url) => !url.startsWith('data:'))).toEqual([])
+  expect(style).not.toContain('@import')
+  const start = await (await fetch(`${service.url}/docs/start.js`)).text()
+  expect(start).not.toMatch(/https?:|\/\//)
+  expect(start).toContain("url: '/openapi.json'")
+})

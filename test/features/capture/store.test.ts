@@ -1,0 +1,160 @@
+import { expect, test } from 'bun:test'
+import { AppError } from '#platform/errors.ts'
+import { hours, KiB, MiB } from '#platform/units.ts'
+import { captureOf, createStore, incompressible, type StoreFixture } from './fixture.ts'
+
+const keptRecipients = ({ store }: StoreFixture): number[] => store.list({ limit: 1000 }).map((c) => c.recipientId)
+
+test('a message is found as it was saved, also after a restart', async () => {
+  await using fixture = createStore()
+  const raw = Buffer.from('Subject: Hello\r\nX-Long: a\r\n b\r\n\r\n.\r\n..two\r\nHello.\r\n')
+  const receivedAt = fixture.clock.now()
+  await fixture.store.save(captureOf(1, { raw }))
+  fixture.clock.advance(hours(1))
+  const expected = {
+    mailFrom: 'b-1@bounces.sender.test',
+    rcptTo: ['bob@x.test'],
+    receivedAt,
+    sizeBytes: raw.length,
+    raw: raw.toString('latin1'),
+  }
+  expect(fixture.store.find(7)).toEqual(expected)
+  expect(fixture.store.find(8)).toBeUndefined()
+  expect((await fixture.reopen()).find(7)).toEqual(expected)
+})
+
+test('no octet is lost in the text: UTF-8 is read as UTF-8, anything else one character an octet', async () => {
+  await using fixture = createStore()
+  const utf8 = Buffer.from('\ufeffSubject: Grüße ✉\r\n\r\n\0\x7f\r\n')
+  const latin1 = Buffer.from('Subject: Grüße\r\n\r\n\x80\xff\r\n', 'latin1')
+  await fixture.store.save(captureOf(1, { emailId: 1, raw: utf8 }))
+  await fixture.store.save(captureOf(2, { emailId: 2, raw: latin1 }))
+  expect(Buffer.from(fixture.store.find(1)?.raw ?? '', 'utf8')).toEqual(utf8)
+  expect(Buffer.from(fixture.store.find(2)?.raw ?? '', 'latin1')).toEqual(latin1)
+})
+
+test('a large message is found as it was saved', async () => {
+  await using fixture = createStore({ maxBytes: 4 * MiB })
+  const raw = incompressible(2 * MiB)
+  await fixture.store.save(captureOf(1, { raw }))
+  expect(Buffer.from(fixture.store.get(1)?.raw ?? []).equals(raw)).toBe(true)
+})
+
+test('an email with several recipients has all of them in their order, and the message of the first, whichever came first', async () => {
+  await using fixture = createStore()
+  await fixture.store.save(captureOf(12, { rcptTo: 'cy@x.test', raw: Buffer.from('second') }))
+  fixture.clock.advance(1000)
+  const receivedAt = fixture.clock.now()
+  await fixture.store.save(captureOf(11, { raw: Buffer.from('first') }))
+  await fixture.store.save(captureOf(13, { emailId: 8, rcptTo: 'other@x.test' }))
+  expect(fixture.store.find(7)).toEqual({
+    mailFrom: 'b-11@bounces.sender.test',
+    rcptTo: ['bob@x.test', 'cy@x.test'],
+    receivedAt,
+    sizeBytes: 5,
+    raw: 'first',
+  })
+})
+
+test('a message handed in again takes the place of the first, also in the bytes that are counted', async () => {
+  await using fixture = createStore({ maxBytes: 100 * KiB })
+  for (let i = 0; i < 5; i++) await fixture.store.save(captureOf(1, { raw: incompressible(40 * KiB) }))
+  await fixture.store.save(captureOf(2, { raw: incompressible(40 * KiB) }))
+  await fixture.store.save(captureOf(1, { raw: Buffer.from('again') }))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture).sort()).toEqual([1, 2])
+  expect(fixture.store.find(7)?.raw).toBe('again')
+})
+
+test('the list is newest first, without messages but with their header', async () => {
+  await using fixture = createStore()
+  for (const id of [1, 2, 3]) {
+    await fixture.store.save(captureOf(id))
+    fixture.clock.advance(1000)
+  }
+  const { recipientId, emailId, mailFrom, rcptTo } = captureOf(3)
+  const [newest, ...others] = fixture.store.list({ limit: 2 })
+  expect(newest && { ...newest, head: Buffer.from(newest.head).toString() }).toEqual({
+    recipientId,
+    emailId,
+    mailFrom,
+    rcptTo,
+    receivedAt: fixture.clock.now() - 1000,
+    sizeBytes: 26,
+    head: 'Subject: Hello\r\n',
+  })
+  expect(others.map((c) => c.recipientId)).toEqual([2])
+})
+
+test('over the bound on bytes the oldest go, also when it was a restart that found so', async () => {
+  await using fixture = createStore({ maxBytes: 100 * KiB })
+  for (const id of [1, 2, 3, 4]) {
+    await fixture.store.save(captureOf(id, { emailId: id, raw: incompressible(30 * KiB) }))
+    fixture.clock.advance(1)
+  }
+  await fixture.reopen()
+  expect(keptRecipients(fixture)).toEqual([4, 3, 2])
+  await fixture.store.save(captureOf(1, { raw: incompressible(30 * KiB) }))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toEqual([1, 4, 3])
+})
+
+test('saves at the same time leave no more than the bound', async () => {
+  await using fixture = createStore({ maxBytes: 100 * KiB })
+  const ids = Array.from({ length: 50 }, (_, i) => i + 1)
+  await Promise.all(ids.map((id) => fixture.store.save(captureOf(id, { raw: incompressible(30 * KiB) }))))
+  await fixture.reopen()
+  expect(keptRecipients(fixture)).toEqual([50, 49, 48])
+})
+
+test('a message larger than the bound is accepted and not kept', async () => {
+  await using fixture = createStore({ maxBytes: 10 * KiB })
+  await fixture.store.save(captureOf(1, { raw: incompressible(20 * KiB) }))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toEqual([])
+  await fixture.store.save(captureOf(2))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toEqual([2])
+})
+
+test('what is older than the bound goes with the next trim, however many there are', async () => {
+  await using fixture = createStore({ maxAgeMs: hours(72) })
+  await Promise.all(Array.from({ length: 500 }, (_, i) => fixture.store.save(captureOf(i + 1))))
+  fixture.clock.advance(hours(1))
+  await fixture.store.save(captureOf(1000))
+  fixture.clock.advance(hours(71))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toHaveLength(501)
+  fixture.clock.advance(1)
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toEqual([1000])
+})
+
+test('the file gives back the space of what was removed', async () => {
+  await using fixture = createStore({ maxBytes: 8 * MiB, maxAgeMs: hours(1) })
+  const pages = () => fixture.store.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
+  const atFirst = pages()
+  for (let id = 1; id <= 40; id++) await fixture.store.save(captureOf(id, { raw: incompressible(100 * KiB) }))
+  expect(pages()).toBeGreaterThan(atFirst + 900)
+  fixture.clock.advance(hours(2))
+  await fixture.store.trim()
+  expect(pages()).toBeLessThan(atFirst * 2)
+})
+
+test('a full disk rejects the save with 507, keeps what was there, and takes messages again once there is room', async () => {
+  await using fixture = createStore({ maxAgeMs: hours(1) })
+  const { store, clock } = fixture
+  await store.save(captureOf(1))
+  store.db.run(
+    `PRAGMA max_page_count = ${store.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count}`,
+  )
+  const refused = await store.save(captureOf(2, { raw: incompressible(100 * KiB) })).catch((error: unknown) => error)
+  expect(refused).toBeInstanceOf(AppError)
+  expect(refused).toMatchObject({ status: 507, code: 'insufficient_storage' })
+  expect(keptRecipients(fixture)).toEqual([1])
+  clock.advance(hours(2))
+  await store.trim()
+  store.db.run('PRAGMA max_page_count = 4294967294')
+  await store.save(captureOf(2, { raw: incompressible(100 * KiB) }))
+  expect(keptRecipients(fixture)).toEqual([2])
+})

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ConfigError, loadConfig, parseHostPort } from '#platform/config.ts'
+
+const tomlFile = (text: string): string => {
+  const path = join(mkdtempSync(join(tmpdir(), 'tassis-config-')), 'tassis.toml')
+  writeFileSync(path, text)
+  return path
+}
+
+const errorOf = (environment: Record<string, string>): string => {
+  try {
+    loadConfig(environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  return ''
+}
+
+describe('a wrong value is one sentence with the setting, the value and what is allowed', () => {
+  const cases: readonly [variable: string, value: string, allowed: string][] = [
+    ['TASSIS_DELIVERY', 'smtp', 'direct, relay, capture'],
+    ['TASSIS_SMTP_PORT', '0', 'a whole number from 1 to 65535'],
+    ['TASSIS_SMTP_PORT', '25x', 'a whole number from 1 to 65535'],
+    ['TASSIS_HTTP_ADDR', '8080', 'an address such as 127.0.0.1:8080 or [::]:8080'],
+    ['TASSIS_ALLOW_PRIVATE_NETWORKS', 'maybe', 'true or false'],
+    ['TASSIS_MEMORY_BUDGET', '1TB', 'a size such as 512MiB, from 16MiB to 1024GiB'],
+    ['TASSIS_DNS_SERVERS', '127.0.0.1:53,dns.example', 'a comma list of addresses such as 127.0.0.1:53 or [::1]:53'],
+    ['TASSIS_OUTBOUND_IPS', '192.0.2.300', 'a comma list of IP addresses'],
+    ['TASSIS_PUBLIC_URL', 'mail.example.com', 'a URL such as https://mail.example.com'],
+    ['TASSIS_HOSTNAME', 'mail_server', 'a host name such as mail.example.com'],
+    ['TASSIS_TRUSTED_PROXIES', '10.0.0.0/33', 'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8'],
+  ]
+  for (const [variable, value, allowed] of cases) {
+    test(`${variable}=${value}`, () =>
+      expect(errorOf({ [variable]: value })).toBe(`${variable} is "${value}"; allowed is ${allowed}.`))
+  }
+})
+
+test('a secret that is wrong is not repeated in the sentence', () => {
+  expect(errorOf({ TASSIS_RELAY_URL: 'http://user:hunter2@relay' })).not.toContain('hunter2')
+})
+
+test('a misspelt variable and an unknown key of the file are refused', () => {
+  expect(errorOf({ TASSIS_DELIVRY: 'capture' })).toStartWith('TASSIS_DELIVRY: there is no such setting')
+  expect(errorOf({ TASSIS_CONFIG: tomlFile('delivry = "capture"') })).toContain('there is no setting delivry')
+})
+
+test('variables win over the file, the file over defaults, and the report says which', () => {
+  const { config, report } = loadConfig({
+    TASSIS_CONFIG: tomlFile('smtp_port = 2525\ndelivery = "capture"'),
+    TASSIS_SMTP_PORT: '2526',
+  })
+  expect([config.smtpPort, config.delivery, config.workers]).toEqual([2526, 'capture', 2])
+  const sources = new Map(report.map(({ name, source }) => [name, source]))
+  expect([sources.get('smtpPort'), sources.get('delivery'), sources.get('workers')]).toEqual([
+    'environment',
+    'file',
+    'default',
+  ])
+})
+
+test('a table of the file means the same as the joined name', () => {
+  expect(loadConfig({ TASSIS_CONFIG: tomlFile('[sending]\nunverified = "reject"') }).config.sendingUnverified).toBe(
+    'reject',
+  )
+})
+
+test('the report never shows a secret', () => {
+  const { report } = loadConfig({ TASSIS_RELAY_URL: 'smtp://user:hunter2@relay.test', TASSIS_DELIVERY: 'relay' })
+  expect(JSON.stringify(report)).not.toContain('hunter2')
+  expect(report.find(({ name }) => name === 'relayUrl')?.value).toBe('(set)')
+})
+
+test('relay without a smarthost does not start', () => {
+  expect(errorOf({ TASSIS_DELIVERY: 'relay' })).toContain('TASSIS_RELAY_URL is not set')
+})
+
+test('an address has a host and a port', () => {
+  expect(parseHostPort('[::1]:25')).toEqual({ host: '::1', port: 25 })
+  expect(parseHostPort('127.0.0.1:0')).toEqual({ host: '127.0.0.1', port: 0 })
+  expect(parseHostPort('::1:25')).toBeUndefined()
+  expect(parseHostPort('127.0.0.1')).toBeUndefined()
+  expect(parseHostPort('127.0.0.1', 53)).toEqual({ host: '127.0.0.1', port: 53 })
+})
