@@ -7,6 +7,8 @@ import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
 import type { Actor } from '#features/app.ts'
 import { auditLogRoutes } from '#features/audit-logs/routes.ts'
+import { capturedPages } from '#features/capture/pages.ts'
+import { captureRoutes } from '#features/capture/routes.ts'
 import { deadLetterRoutes } from '#features/dead-letters/routes.ts'
 import { maxAttempts } from '#features/delivery/retry.ts'
 import { domainRoutes } from '#features/domains/routes.ts'
@@ -38,13 +40,14 @@ export interface HttpOptions {
 
 /** Every route and page, the API description among them. */
 export function createRoutes(
-  { app, authenticator }: OpenedApp,
+  { app, authenticator, captures }: OpenedApp,
   { isStopping = () => false }: HttpOptions = {},
 ): AnyElysia[] {
   const routes: AnyElysia[] = [
     accountRoutes(app),
     apiKeyRoutes(app, authenticator),
     auditLogRoutes(app),
+    captureRoutes(app, captures),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
     emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
@@ -52,8 +55,14 @@ export function createRoutes(
     operationRoutes(app),
     streamRoutes(app),
   ]
-  return [...routes, docsRoutes(routes, API_INFO)]
+  const { delivery, httpAddr } = app.config
+  // The page shows the mail of all accounts without a key: only to a developer on this machine.
+  const pages =
+    delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '') ? [capturedPages(captures)] : []
+  return [...routes, ...pages, docsRoutes(routes, API_INFO)]
 }
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 
 /** The server with all routes; it does not listen yet. */
 export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {

@@ -21,6 +21,7 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '10 * * * * *',
     run: ({ authenticator }) => authenticator.flushLastUsed(),
   },
+  { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.trim() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
   { name: 'trim batch replies', pattern: '0 7 * * * *', run: ({ app }) => trimBatchReplies(app) },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },

@@ -23,8 +23,14 @@ interface Balances {
 
 /** A service that has begun to send one message, whose receiver answers the final dot only when `release` is called. */
 async function serviceInData(settings: Settings) {
+  const arrived = Promise.withResolvers<void>()
   const released = Promise.withResolvers<string>()
-  const receiver = await startScriptedSmtp({ body: () => released.promise })
+  const receiver = await startScriptedSmtp({
+    body() {
+      arrived.resolve()
+      return released.promise
+    },
+  })
   const dns = await startDnsServer({
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
@@ -34,7 +40,7 @@ async function serviceInData(settings: Settings) {
   const service = await startServing(all)
   await tassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
   // The message is whole and its final dot has come: only the answer is missing.
-  await receiver.until(() => (receiver.sessions[0]?.messages.length ?? 0) === 1)
+  await arrived.promise
   return {
     settings: all,
     service,

@@ -3,7 +3,7 @@
  * MX, then A, then the port.
  */
 import { createSocket } from 'node:dgram'
-import { AUTHORITATIVE_ANSWER, type Answer, decode, encode } from 'dns-packet'
+import { type Answer, AUTHORITATIVE_ANSWER, decode, encode } from 'dns-packet'
 import { RECEIVER_DOMAIN } from './mails.ts'
 import { startBenchSink } from './sink.ts'
 

@@ -8,7 +8,7 @@ FROM numbers, seed;
 
 INSERT INTO emails (id, uuid, account_id, domain_id, stream_id, status, sandbox, transactional, from_address, subject, html_ref, text_ref,
   recipient_count, size_bytes, quota_month, delivered_at, created_at, updated_at)
-SELECT n, unhex(printf('%012x7%03x', at, n % 4096)) || unhex(printf('%02x', 128 + abs(random()) % 64)) || randomblob(7), account_id, domain_id,
+SELECT n, unhex(printf('%012x7%03x%02x', at, n % 4096, 128 + abs(random()) % 64) || hex(randomblob(7))), account_id, domain_id,
   stream_id, sent_status, 0, 1, from_address, printf('Your order %010d', n), html_ref, text_ref, 1, size_bytes,
   CAST(strftime('%Y', at / 1000, 'unixepoch') AS INTEGER) * 12 + CAST(strftime('%m', at / 1000, 'unixepoch') AS INTEGER) - 1, at + 1200, at, at + 1200
 FROM seed_emails JOIN seed_parts ON seed_parts.number = part, seed ORDER BY n;

@@ -1,7 +1,7 @@
 /** @module `tassis accounts`: make and list accounts. Also how other commands find the account they are for. */
 import { type Command, Option } from 'commander'
-import { type Account, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
+import { type Account, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
 import { loadConfig } from '#platform/config.ts'

@@ -86,9 +86,10 @@ const time = (at: Millis): Html => {
 const field = (name: string, value: string | Html | undefined): Html | undefined =>
   value ? html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>` : undefined
 
-/** Scrolls by itself, so it takes the focus: else no key could scroll it. */
+/** Scrolls by itself, so it takes the focus: else no key could scroll it. The line break after `<pre>` is not shown, one in the text would not be either. */
 const textBlock = (labelledBy: string, text: string): Html => html`
-<pre tabindex="0" role="region" aria-labelledby="${labelledBy}">${text.slice(0, LONGEST_SHOWN_TEXT)}</pre>
+<pre tabindex="0" role="region" aria-labelledby="${labelledBy}">
+${text.slice(0, LONGEST_SHOWN_TEXT)}</pre>
 ${text.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${text.length} characters are shown.</p>`}`
 
 /** Inside the frame as well, should the page ever be sent without its own policy. */

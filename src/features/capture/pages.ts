@@ -9,10 +9,17 @@ import { parseHead, parseMessage } from './parse.ts'
 import { type CaptureStore, textOf } from './store.ts'
 
 const MOST_LISTED = 50
+const LOOPBACK_NAMES = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 const hidden = { detail: { hide: true } }
 
 export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
   new Elysia()
+    .onBeforeHandle(({ request }) => {
+      // A page of another site whose name was made to point here (DNS rebinding) still carries that name.
+      const { hostname } = new URL(request.url)
+      if (!LOOPBACK_NAMES.test(hostname)) return htmlResponse(notCapturedPage(), 404)
+      return undefined
+    })
     .get(
       CAPTURED_PATH,
       async () => {

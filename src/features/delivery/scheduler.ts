@@ -59,6 +59,7 @@ const UNROUTED_SLICE = 200
 /** Wait after the database refused a claim or an outcome, for example because the disk is full. */
 const STORAGE_RETRY_MS = seconds(1)
 const STORAGE_RELEASE_MS = seconds(30)
+const LONGEST_SLEEP_MS = minutes(1)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
 /** A composed and signed message, its source and its copy for the socket. */
@@ -218,7 +219,10 @@ export class DeliveryScheduler {
 
   #sleepUntil(lane: Lane, at: Millis): void {
     lane.timer?.cancel()
-    lane.timer = this.#app.clock.after(Math.max(at - this.#app.clock.now(), 0), () => this.#wake(lane))
+    // Never long: a wall clock that jumps, or a machine that slept, must not make a lane late.
+    lane.timer = this.#app.clock.after(Math.min(Math.max(at - this.#app.clock.now(), 0), LONGEST_SLEEP_MS), () =>
+      this.#wake(lane),
+    )
   }
 
   /** Claims for a site and starts the jobs. False when the lane has to wait for the site. */

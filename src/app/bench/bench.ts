@@ -1,0 +1,93 @@
+/**
+ * @module The bench: runs against data directories with different numbers of stored emails, in turn, and the medians of them. A benchmark that
+ * prints; it judges nothing.
+ */
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { loadConfig } from '#platform/config.ts'
+import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
+import { seedDataDirectory } from './seed.ts'
+
+export interface BenchOptions {
+  /** Numbers of emails that are stored already. */
+  readonly stored: readonly number[]
+  readonly runs: number
+  readonly connections: number
+  readonly acceptSeconds: number
+  readonly deliver: number
+  /** Where the data directories are made, and removed again. */
+  readonly folder: string
+}
+
+export interface BenchResult {
+  readonly stored: number
+  readonly medians: Figures
+  readonly runs: readonly Figures[]
+}
+
+/** @param progress is told in a sentence what is done next */
+export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResult[]> {
+  const folder = mkdtempSync(join(options.folder, 'tassis-bench-'))
+  const removeAll = () => rmSync(folder, { recursive: true, force: true })
+  // Also when it is ended from outside.
+  process.on('exit', removeAll)
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
+  try {
+    const seeds: { stored: number; path: string; key: string }[] = []
+    for (const stored of options.stored) {
+      progress(`storing ${stored} emails`)
+      const path = join(folder, `stored-${stored}`)
+      const { config } = loadConfig({
+        TASSIS_DATA_DIR: path,
+        TASSIS_HOSTNAME: 'mail.bench.test',
+        TASSIS_LOG_LEVEL: 'error',
+      })
+      seeds.push({ stored, path, key: await seedDataDirectory(config, stored) })
+    }
+    const figures = new Map<number, Figures[]>(options.stored.map((stored) => [stored, []]))
+    for (let run = 1; run <= options.runs; run++) {
+      for (const { stored, path, key } of seeds) {
+        progress(`run ${run} of ${options.runs} with ${stored} stored`)
+        const dataDir = join(folder, 'run')
+        await copyFolder(path, dataDir)
+        figures.get(stored)?.push(await benchRun({ ...options, dataDir, key }))
+        rmSync(dataDir, { recursive: true })
+      }
+    }
+    return options.stored.map((stored) => {
+      const runs = figures.get(stored) ?? []
+      return { stored, runs, medians: mediansOf(runs) }
+    })
+  } finally {
+    process.off('exit', removeAll)
+    removeAll()
+  }
+}
+
+function mediansOf(runs: readonly Figures[]): Figures {
+  const entries = FIGURE_NAMES.map((name) => [name, median(runs.map((run) => run[name]))] as const)
+  return Object.fromEntries(entries) as unknown as Figures
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const upper = sorted[middle] ?? Number.NaN
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
+}
+
+/** A copy of which nothing is left to be written: else the system would write it while the run is measured. */
+async function copyFolder(from: string, to: string): Promise<void> {
+  mkdirSync(to, { mode: 0o700 })
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const source = join(from, entry.name)
+    const target = join(to, entry.name)
+    if (entry.isDirectory()) await copyFolder(source, target)
+    if (!entry.isFile()) continue
+    copyFileSync(source, target)
+    const file = await open(target, 'r+')
+    await file.sync()
+    await file.close()
+  }
+}

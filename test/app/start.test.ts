@@ -1,0 +1,36 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { eventually } from '#test/support/app.ts'
+import { dataFolder, startServing, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+const LAST_LINE = 'Ctrl-C stops the service.'
+
+test('the first start sends an email into the capture server and prints a curl that works; the next keeps the key', async () => {
+  using data = dataFolder()
+  const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
+  let first: string
+  {
+    await using service = await startServing(settings, 'start')
+    first = await eventually(() => service.output().includes(LAST_LINE) && service.output())
+    expect(first).toMatch(/by the API: queued, sent, delivered; sent after \d+ ms\./)
+    expect(first.trimEnd().split('\n').length).toBeLessThanOrEqual(20)
+    expect(statSync(join(data.path, 'first-key')).mode & 0o777).toBe(0o600)
+    const curl = /^curl .*\\\n.*$/m.exec(first)?.[0] ?? ''
+    await using child = Bun.spawn(['bash', '-c', `${curl} --silent --output /dev/null --write-out '%{http_code}'`], {
+      stdout: 'pipe',
+    })
+    expect(await child.stdout.text()).toBe('202')
+    service.signal('SIGINT')
+    expect(await service.exited).toBe(0)
+  }
+  await using again = await startServing(settings, 'start')
+  const second = await eventually(() => again.output().includes(LAST_LINE) && again.output())
+  const keyOf = (output: string) => /Bearer (\S+)'/.exec(output)?.[1]
+  expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
+  expect(second).not.toContain('Sent a first email')
+  expect(await tassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
+})
