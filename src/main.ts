@@ -1,7 +1,10 @@
 /** @module The process: its arguments, its exit code. */
 import { runCommandLine } from '#app/cli/program.ts'
 
-// Whoever reads the output has seen enough, as `head` does.
-process.stdout.on('error', () => process.exit(0))
+// Whoever reads the output may have seen enough, as `head` does; what is left of it is for nobody, and the command ends as it would.
+process.stdout.on('error', () => undefined)
 
-process.exit(await runCommandLine(process.argv.slice(2)))
+const exitCode = await runCommandLine(process.argv.slice(2))
+// A pipe takes 64 KiB at once; the rest must be out before the end.
+await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
+process.exit(exitCode)

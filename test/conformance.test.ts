@@ -66,7 +66,10 @@ const routesIn = (rule: string): string[] =>
   [...rule.matchAll(NAMED_ROUTE)].map(([, method, path]) => `${method} ${path}`)
 
 async function routesOfService(): Promise<string[]> {
-  await using service = await createTestApp()
+  // In this mode, on loopback, the service has all the pages that it can have.
+  await using service = await createTestApp({
+    settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
+  })
   const routes = createRoutes(service.opened).flatMap((plugin) => plugin.routes)
   return routes.map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
 }
@@ -91,7 +94,7 @@ test('every proof names a test that exists', async () => {
 
 test('every route of the service is in a row, and no proven row is about a route that is not there', async () => {
   const routes = await routesOfService()
-  expect(routes).toContain('POST /v1/emails')
+  expect(routes).toEqual(expect.arrayContaining(['POST /v1/emails', 'GET /dev/captured']))
   const named = new Set(rows.flatMap(({ rule }) => routesIn(rule)))
   expect(routes.filter((route) => !named.has(route))).toEqual([])
   const proven = rows.filter(({ proof }) => proof !== OPEN).flatMap(({ rule }) => routesIn(rule))

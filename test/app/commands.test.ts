@@ -1,7 +1,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { openApp } from '#app/create.ts'
+import { loadConfig } from '#platform/config.ts'
+import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Each command is a process of its own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -161,18 +163,36 @@ test('what comes from elsewhere cannot steer the terminal', async () => {
   expect(stdout).not.toContain('\u202e')
 })
 
-test('output that nobody reads any more ends the command quietly', async () => {
+test('output larger than a pipe holds comes whole, and output that nobody reads ends the command quietly', async () => {
   using data = dataFolder()
-  const main = join(import.meta.dir, '../../src/main.ts')
-  const child = Bun.spawn(
-    ['bash', '-c', `"$0" "$1" config --explain | head -n 1; echo "\${PIPESTATUS[0]}"`, process.execPath, main],
-    {
+  await setUp(data.settings)
+  const opened = openApp(loadConfig({ ...data.settings }).config)
+  await opened.app.commit.write((tx) => {
+    // Domains with long names: over 64 KiB of list.
+    const columns =
+      'account_id, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at'
+    tx.db.run(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
+       INSERT INTO domains (uuid, domain, ${columns}) SELECT randomblob(16), 'd' || i || '.sender.test', ${columns} FROM domains, n`,
+    )
+  })
+  await opened.close()
+  const run = async (reader: string) => {
+    const script = `"$0" "$1" domains list --json | ${reader}; echo "\${PIPESTATUS[0]}"`
+    await using child = Bun.spawn(['bash', '-c', script, process.execPath, MAIN], {
       env: { PATH: process.env['PATH'] ?? '', ...data.settings },
       stdout: 'pipe',
       stderr: 'pipe',
-    },
-  )
-  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()])
-  expect(stderr).toBe('')
-  expect(stdout.trimEnd().split('\n').at(-1)).toBe('0')
+    })
+    const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()])
+    return { lines: stdout.trimEnd().split('\n'), stderr }
+  }
+  // The reader begins late, so that the pipe is full by then.
+  const whole = await run('{ read -r first; sleep 1; echo "$first"; cat; }')
+  expect(whole.stderr).toBe('')
+  expect(whole.lines.at(-1)).toBe('0')
+  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as { total: number; domains: unknown[] }
+  expect([listed.total, listed.domains.length]).toEqual([901, 901])
+  const cut = await run('head -n 1')
+  expect({ stderr: cut.stderr, exitCode: cut.lines.at(-1) }).toEqual({ stderr: '', exitCode: '0' })
 })

@@ -9,7 +9,8 @@ import { createDomain } from '#features/domains/domains.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 
-const MAIN = join(import.meta.dir, '../../src/main.ts')
+/** The program. */
+export const MAIN = join(import.meta.dir, '../../src/main.ts')
 
 export type Settings = Readonly<Record<string, string>>
 

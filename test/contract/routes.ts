@@ -7,14 +7,15 @@ import { createRoutes } from '#app/http.ts'
 import type { Actor } from '#features/app.ts'
 import { writeOutcome } from '#features/delivery/outcome.ts'
 import { claimDue } from '#features/emails/status.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What the id of a path names. */
-export type Resource = 'api-key' | 'dead-letter' | 'domain' | 'email' | 'operation' | 'stream'
+export type Resource = 'api-key' | 'captured-email' | 'dead-letter' | 'domain' | 'email' | 'operation' | 'stream'
 
 export interface Route {
   readonly method: Method
@@ -97,6 +98,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ emails: [EMAIL, {}] }),
   },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
+  get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
   listed('/v1/operations', 'emails:read'),
   get('/v1/operations/{id}', 'emails:read', { resource: 'operation' }),
@@ -161,6 +163,8 @@ export async function createContractApi(): Promise<ContractApi> {
     switch (resource) {
       case 'api-key':
         return String(at((await post('/v1/api-keys', { name: unique('key') })).body, 'data', 'id'))
+      case 'captured-email':
+        return makeCapturedEmail(service)
       case 'domain':
         return String(at((await post('/v1/domains', { domain: `${unique('made')}.test` })).body, 'data', 'id'))
       case 'email':
@@ -193,6 +197,24 @@ async function makeDeadLetter({ app, api, accepted }: EmailApi): Promise<string>
     }
   })
   return String(at((await api('GET', '/v1/dead-letters')).body, 'data', 0, 'id'))
+}
+
+async function makeCapturedEmail({ app, opened, accepted }: EmailApi): Promise<string> {
+  const { id } = await accepted({ from: `ada@${UNVERIFIED}` })
+  const recipient = app.db
+    .query<{ id: number; emailId: number }, [Uint8Array]>(
+      'SELECT recipients.id, email_id AS emailId FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
+    )
+    .get(parseUuid(id) ?? new Uint8Array())
+  if (!recipient) throw new Error(`no recipient of ${id}`)
+  await opened.captures.save({
+    recipientId: recipient.id,
+    emailId: recipient.emailId,
+    mailFrom: `bounce@${UNVERIFIED}`,
+    rcptTo: EMAIL.to,
+    raw: Buffer.from('Subject: Hello\r\n\r\nHello, Bob.\r\n'),
+  })
+  return id
 }
 
 /** All that the main database holds, to see that nothing changed. When keys were last used is left out. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, startDelivery } from '#app/create.ts'
-import { operatorFor, createAccount } from '#features/account/create.ts'
+import { createAccount, operatorFor } from '#features/account/create.ts'
 import type { Plan } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
 import { loadConfig } from '#platform/config.ts'
@@ -56,7 +56,10 @@ export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Pro
 }
 
 /** Waits until `condition` gives something, looking every few milliseconds; fails after `withinMs`. */
-export async function eventually<T>(condition: () => T | undefined | false | Promise<T | undefined | false>, withinMs = 20_000): Promise<T> {
+export async function eventually<T>(
+  condition: () => T | undefined | false | Promise<T | undefined | false>,
+  withinMs = 20_000,
+): Promise<T> {
   const until = performance.now() + withinMs
   for (;;) {
     const value = await condition()

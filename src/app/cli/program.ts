@@ -8,6 +8,7 @@ import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { VERSION } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
+import { addBenchCommand } from './bench.ts'
 import { addCheckCommand } from './check.ts'
 import { addConfigCommand } from './config.ts'
 import { addDomainCommands } from './domains.ts'
@@ -37,6 +38,7 @@ function createProgram(): Command {
   addQueueCommand(program)
   addCheckCommand(program)
   addConfigCommand(program)
+  addBenchCommand(program)
   addStartCommand(program)
   program
     .command('version')

@@ -106,7 +106,9 @@ const STYLE = trustedHtml(`
 body { max-width: 72rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.125rem; margin-top: 2rem; }
-table { width: 100%; border-collapse: collapse; }
+table { width: 100%; table-layout: fixed; border-collapse: collapse; }
+th:first-child { width: 13rem; }
+th:last-child { width: 40%; }
 th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid #8886; overflow-wrap: anywhere; }
 time { white-space: nowrap; }
 dl { margin: 0; }
@@ -115,7 +117,7 @@ dt { font-weight: 600; }
 dd { margin: 0; overflow-wrap: anywhere; }
 pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid #8886; border-radius: 4px; font-size: .875rem; }
 pre[aria-labelledby=text] { white-space: pre-wrap; overflow-wrap: anywhere; }
-iframe { width: 100%; height: 60vh; border: 1px solid #8886; border-radius: 4px; background: #fff; color-scheme: light; resize: vertical; }
+iframe { box-sizing: border-box; width: 100%; height: 30rem; border: 1px solid #8886; border-radius: 4px; background: #fff; color-scheme: light; resize: vertical; }
 @media (max-width: 40rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   tr { display: block; padding: .5rem 0; border-bottom: 1px solid #8886; }

@@ -187,7 +187,9 @@ export class CaptureStore {
 
   async #trimNow(): Promise<void> {
     while (this.#isTrimDue()) await this.#commit.write((tx) => this.#removeSome(tx))
-    while (this.#isMostlyFree() && (await this.#commit.write((tx) => sql(tx.db).giveBack.all().length)) > 0);
+    let freedPages = 1
+    while (freedPages > 0 && this.#isMostlyFree())
+      freedPages = await this.#commit.write((tx) => sql(tx.db).giveBack.all().length)
   }
 
   #isTrimDue(): boolean {

@@ -37,6 +37,7 @@ const sql = prepared((db) => ({
 
 export interface PreparedJob {
   readonly job: DeliverJob
+  readonly privateKeyPem: string
   /** Bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
 }
@@ -72,6 +73,7 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
     }[]
     return {
       sizeBytes: email.sizeBytes,
+      privateKeyPem: domain.privateKeyPem,
       job: {
         recipientId,
         route,
@@ -93,12 +95,7 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
           boundarySeed: formatUuid(email.uuid),
           ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
         },
-        dkim: {
-          domainId: domain.id,
-          domain: domain.domain,
-          selector: domain.selector,
-          privateKeyPem: domain.privateKeyPem,
-        },
+        dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },
     }
   }

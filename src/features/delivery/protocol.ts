@@ -1,6 +1,6 @@
 /**
  * @module What the scheduler (main thread) and the delivery Workers say to each other: `start`, `go`, `drop` one way, `begin`, `outcome` the
- * other. Plain data only.
+ * other. Plain data, as JSON text: a message of many small parts crosses faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
@@ -53,16 +53,13 @@ export interface DeliverJob {
   readonly rcptTo: string
   readonly smtpUtf8: boolean
   readonly compose: ComposeJob
-  readonly dkim: {
-    readonly domainId: number
-    readonly domain: string
-    readonly selector: string
-    readonly privateKeyPem: string
-  }
+  /** The key is sent before, once a Worker. */
+  readonly dkim: { readonly domainId: number; readonly domain: string; readonly selector: string }
 }
 
 export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
+  | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
   | { readonly type: 'start'; readonly job: DeliverJob }
   /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }

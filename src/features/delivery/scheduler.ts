@@ -10,9 +10,9 @@ import type { Millis, Timer } from '#platform/clock.ts'
 import type { Reservation } from '#platform/memory-budget.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { beginDelivery, claimDue, laneFirstDue, openLanes } from '../emails/status.ts'
-import { createJobBuilder } from './job.ts'
+import { createJobBuilder, type PreparedJob } from './job.ts'
 import { type AttemptInHand, judge, SITE_REST_MS, type Verdict, writeOutcome } from './outcome.ts'
-import type { AttemptSession, DeliverJob, FromWorker, Route } from './protocol.ts'
+import type { AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
 import { retryDelayMs } from './retry.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
@@ -75,7 +75,7 @@ export class DeliveryScheduler {
   /** Lanes that found all places taken. */
   readonly #waitingForPlace = new Set<string>()
   /** Claimed jobs for which there is no memory yet, oldest first. */
-  #waitingForMemory: { hand: Hand; job: DeliverJob; bytes: number }[] = []
+  #waitingForMemory: { hand: Hand; prepared: PreparedJob; bytes: number }[] = []
   readonly #buildJob: ReturnType<typeof createJobBuilder>
   #pool: WorkerPool | undefined
   #inFlight = 0
@@ -284,11 +284,12 @@ export class DeliveryScheduler {
 
   #startJob(hand: Hand, route: Route): void {
     try {
-      const { job, sizeBytes } = this.#buildJob(hand.recipientId, hand.emailId, route)
+      const prepared = this.#buildJob(hand.recipientId, hand.emailId, route)
+      const { sizeBytes } = prepared
       const bytes = sizeBytes <= SMALL_MESSAGE_BYTES ? 0 : sizeBytes * MEMORY_FACTOR
       if (this.#waitingForMemory.length > 0 || !this.#reserve(hand, bytes))
-        this.#waitingForMemory.push({ hand, job, bytes })
-      else this.#pool?.post(hand.worker, { type: 'start', job })
+        this.#waitingForMemory.push({ hand, prepared, bytes })
+      else this.#pool?.start(hand.worker, prepared.job, prepared.privateKeyPem)
     } catch (error) {
       void this.#settle(
         hand,
@@ -308,10 +309,10 @@ export class DeliveryScheduler {
 
   #startWaitingForMemory(): void {
     while (this.#waitingForMemory[0]) {
-      const { hand, job, bytes } = this.#waitingForMemory[0]
+      const { hand, prepared, bytes } = this.#waitingForMemory[0]
       if (!this.#reserve(hand, bytes)) return
       this.#waitingForMemory.shift()
-      this.#pool?.post(hand.worker, { type: 'start', job })
+      this.#pool?.start(hand.worker, prepared.job, prepared.privateKeyPem)
     }
   }
 

@@ -6,12 +6,14 @@ import type { Clock } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
-import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import type { DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 
 export interface WorkerPool {
   /** Index of the Worker that owns a site. */
   workerOf(site: string): number
   post(worker: number, message: ToWorker): void
+  /** Starts a job; the key goes before it when the Worker does not have it. */
+  start(worker: number, job: DeliverJob, privateKeyPem: string): void
   postAll(message: ToWorker): void
   terminate(): void
 }
@@ -31,11 +33,15 @@ const RESTART_DELAY_MS = seconds(1)
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   let terminated = false
   const workers: (Worker | undefined)[] = []
+  /** Domains whose key each Worker has. */
+  const keysSent: Set<number>[] = []
+  const post = (index: number, message: ToWorker): void => workers[index]?.postMessage(JSON.stringify(message))
 
   const start = (index: number) => {
     const worker = startWorker('delivery')
     workers[index] = worker
-    worker.onmessage = ({ data }: MessageEvent<FromWorker>) => options.onMessage(index, data)
+    keysSent[index] = new Set()
+    worker.onmessage = ({ data }: MessageEvent<string>) => options.onMessage(index, JSON.parse(data) as FromWorker)
     let isDead = false
     const died = (reason: string) => {
       if (isDead || terminated) return
@@ -50,17 +56,21 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
     }
     worker.onerror = (event) => died(event.message)
     worker.addEventListener('close', () => died('closed'))
-    worker.postMessage({ type: 'settings', settings: options.settings } satisfies ToWorker)
+    post(index, { type: 'settings', settings: options.settings })
   }
   for (let index = 0; index < options.count; index++) start(index)
 
   return {
     workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
-    post(index, message) {
-      workers[index]?.postMessage(message)
+    post,
+    start(index, job, privateKeyPem) {
+      const { domainId } = job.dkim
+      if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
+      keysSent[index]?.add(domainId)
+      post(index, { type: 'start', job })
     },
     postAll(message) {
-      for (const worker of workers) worker?.postMessage(message)
+      for (const index of workers.keys()) post(index, message)
     },
     terminate() {
       terminated = true

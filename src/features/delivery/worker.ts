@@ -28,19 +28,24 @@ let draining = false
 const sites = new Map<string, Site>()
 /** Recipients whose `begin` was said and not answered. */
 const awaitingGo = new Map<number, Running>()
-const keys = new Map<string, KeyObject>()
+/** By domain; parsing a PEM costs more than a signature. */
+const keys = new Map<number, KeyObject>()
 
-const post = (message: FromWorker): void => self.postMessage(message)
+const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
 
 const end = (job: DeliverJob, result: AttemptResult, session?: AttemptSession): void =>
   post({ type: 'outcome', recipientId: job.recipientId, result, session })
 
-self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+self.onmessage = (event: MessageEvent<string>) => {
+  const data = JSON.parse(event.data) as ToWorker
   switch (data.type) {
     case 'settings':
       settings = data.settings
       content = createContentReader(settings.contentFolder)
       connections = createConnections(systemClock, settings)
+      return
+    case 'key':
+      keys.set(data.domainId, createPrivateKey(data.privateKeyPem))
       return
     case 'start':
       void start(data.job)
@@ -61,7 +66,9 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
 async function start(job: DeliverJob): Promise<void> {
   if (draining) return end(job, { kind: 'dropped' })
   try {
-    const message = await prepareMessage(job, content, keyOf(job.dkim.privateKeyPem))
+    const key = keys.get(job.dkim.domainId)
+    if (!key) throw new Error('the DKIM key of the sending domain is missing')
+    const message = await prepareMessage(job, content, key)
     if (draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: [], running: 0 }
     sites.set(job.route.site, site)
@@ -70,16 +77,6 @@ async function start(job: DeliverJob): Promise<void> {
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
-}
-
-/** Parsing a PEM costs more than a signature. */
-function keyOf(pem: string): KeyObject {
-  let key = keys.get(pem)
-  if (!key) {
-    key = createPrivateKey(pem)
-    keys.set(pem, key)
-  }
-  return key
 }
 
 function serve(name: string, site: Site): void {

@@ -65,8 +65,11 @@ const send = (
     ...given,
   })
 
-const outcome = (result: TransactionResult): string =>
-  result.kind === 'accepted' || result.kind === 'refused' ? `${result.kind} ${result.reply.text}` : result.kind
+/** Such as `accepted 250 OK` or `refused at rcpt 550 No`. */
+const outcome = (result: TransactionResult): string => {
+  if (result.kind === 'refused') return `refused at ${result.phase} ${result.reply.text}`
+  return result.kind === 'accepted' ? `accepted ${result.reply.text}` : result.kind
+}
 
 test('a message is stored octet for octet, with the email and the envelope that it came with', async () => {
   await using fixture = createStore()
@@ -142,7 +145,7 @@ test('a MAIL FROM that is not a return path of ours is refused, and the session 
     returnPath(100),
   ]) {
     expect(`${mailFrom}: ${outcome(await send(client, { mailFrom }))}`).toBe(
-      `${mailFrom}: refused 550 5.7.1 Only mail of this service is captured`,
+      `${mailFrom}: refused at mail 550 5.7.1 Only mail of this service is captured`,
     )
   }
   expect(outcome(await send(client))).toBe('accepted 250 2.6.0 Captured')
@@ -161,7 +164,7 @@ test('a message over the limit is refused with 552 whether SIZE says so or not, 
   const message = new Uint8Array(MAX_MESSAGE_BYTES + 2).fill(97)
   message.set([13, 10], MAX_MESSAGE_BYTES)
   expect(outcome(await send(client, { message, sizeBytes: 1 }))).toBe(
-    `refused 552 5.3.4 The message is larger than ${MAX_MESSAGE_BYTES} octets`,
+    `refused at body 552 5.3.4 The message is larger than ${MAX_MESSAGE_BYTES} octets`,
   )
   expect(outcome(await send(client, { message: message.subarray(2) }))).toBe('accepted 250 2.6.0 Captured')
   expect(running.saved.map((c) => c.raw.length)).toEqual([MAX_MESSAGE_BYTES])
@@ -187,7 +190,7 @@ test('a full disk is a 452 4.3.1, and once there is room the same session goes o
   const message = incompressible(100 * KiB)
   store.db.run('PRAGMA max_page_count = 1')
   expect(outcome(await send(client, { message }))).toBe(
-    'refused 452 4.3.1 There is no disk space left for captured messages',
+    'refused at body 452 4.3.1 There is no disk space left for captured messages',
   )
   expect(store.list({ limit: 10 })).toEqual([])
   store.db.run('PRAGMA max_page_count = 4294967294')
@@ -198,7 +201,7 @@ test('a full disk is a 452 4.3.1, and once there is room the same session goes o
 test('any other failure of the store is a 451, so that the delivery is tried again', async () => {
   await using running = await startServer({ save: () => Promise.reject(new Error('no such table')) })
   await using client = await dial(running.server)
-  expect(outcome(await send(client))).toBe('refused 451 4.3.0 The captured message could not be stored')
+  expect(outcome(await send(client))).toBe('refused at body 451 4.3.0 The captured message could not be stored')
 })
 
 test('the reply waits for the store', async () => {

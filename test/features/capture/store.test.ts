@@ -58,11 +58,17 @@ test('an email with several recipients has all of them in their order, and the m
 
 test('a message handed in again takes the place of the first, also in the bytes that are counted', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
-  for (let i = 0; i < 5; i++) await fixture.store.save(captureOf(1, { raw: incompressible(40 * KiB) }))
-  await fixture.store.save(captureOf(2, { raw: incompressible(40 * KiB) }))
-  await fixture.store.save(captureOf(1, { raw: Buffer.from('again') }))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture).sort()).toEqual([1, 2])
+  const save = async (recipientId: number, raw: Uint8Array) => {
+    await fixture.store.save(captureOf(recipientId, { raw }))
+    await fixture.store.trim()
+  }
+  await save(1, incompressible(40 * KiB))
+  await save(1, incompressible(40 * KiB))
+  await save(2, incompressible(40 * KiB))
+  expect(keptRecipients(fixture)).toEqual([2, 1])
+  await save(1, Buffer.from('again'))
+  await save(3, incompressible(50 * KiB))
+  expect(keptRecipients(fixture)).toEqual([3, 2, 1])
   expect(fixture.store.find(7)?.raw).toBe('again')
 })
 
