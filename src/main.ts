@@ -6,5 +6,5 @@ process.stdout.on('error', () => undefined)
 
 const exitCode = await runCommandLine(process.argv.slice(2))
 // A pipe takes 64 KiB at once; the rest must be out before the end.
-await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
+await new Promise<void>((resolve) => process.stdout.end(() => resolve()))
 process.exit(exitCode)

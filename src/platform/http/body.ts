@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
-import { KiB } from '../units.ts'
+import { KiB, MiB } from '../units.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
@@ -14,8 +14,13 @@ import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } fr
  * for one long string before the handler; text outside of Latin-1 takes two bytes a character.
  */
 const PEAK_FACTOR = 4
-/** The same once bytes and text are garbage: the parsed strings and what the handler decodes from them. */
-const PARSED_FACTOR = 2
+/** The same once bytes and text are garbage: the parsed strings, what the handler decodes from them and what it compresses for the disk. */
+const PARSED_FACTOR = 3
+/**
+ * From this size on, the garbage of a body is collected as soon as its request is answered; it takes some 20 ms. Left to itself the collector
+ * lets that of several pile up beside the budget (measured with emails of 25 MiB one after the other: 430 to 690 MiB without, 240 MiB with it).
+ */
+const COLLECTED_BODY_BYTES = 4 * MiB
 /** Step by which the reservation of a body of unknown length grows. */
 const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
@@ -59,6 +64,7 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
   const maxBytesOf = (sender: Sender): number =>
     sender === 'stranger' ? Math.min(maxBytes, MAX_STRANGER_BYTES) : maxBytes
   const deadline = createDeadline(clock, timeoutMs)
+  const collectSoon = createCollector()
 
   const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
@@ -80,8 +86,9 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
-      const reservation = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
-      if (!reservation) throw serverBusy()
+      const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
+      if (!reserved) throw serverBusy()
+      const reservation = collectedAfter(reserved, collectSoon)
       try {
         const bytes = isChunked
           ? await readChunked(request, maxBytesOf(sender), reservation, grow, deadline)
@@ -97,6 +104,39 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
         throw error instanceof AppError ? error : interrupted(error)
       }
     },
+  }
+}
+
+/** The same reservation; the release of a large one has the garbage collected. */
+function collectedAfter(reservation: Reservation, collectSoon: () => void): Reservation {
+  let mostBytes = reservation.bytes
+  return {
+    get bytes() {
+      return reservation.bytes
+    },
+    resize(bytes) {
+      const isResized = reservation.resize(bytes)
+      if (isResized) mostBytes = Math.max(mostBytes, bytes)
+      return isResized
+    },
+    release() {
+      reservation.release()
+      if (mostBytes >= COLLECTED_BODY_BYTES * PEAK_FACTOR) collectSoon()
+      mostBytes = 0
+    },
+  }
+}
+
+/** Collects once for all who ask in one turn of the event loop, after it: only then is nothing of a request in use any more. */
+function createCollector(): () => void {
+  let isAsked = false
+  return () => {
+    if (isAsked) return
+    isAsked = true
+    setImmediate(() => {
+      isAsked = false
+      Bun.gc(true)
+    })
   }
 }
 
