@@ -17,12 +17,10 @@ const PEAK_FACTOR = 4
 /** The same once bytes and text are garbage: the parsed strings, what the handler decodes from them and what it compresses for the disk. */
 const PARSED_FACTOR = 3
 /**
- * From this size on, the garbage of a body is collected as soon as its request is answered; it takes some 20 ms. Left to itself the collector
- * lets that of several pile up beside the budget (measured with emails of 25 MiB one after the other: 430 to 690 MiB without, 240 MiB with it).
+ * The garbage of large bodies is collected each time that they have given back this part of the memory; it takes some 20 ms. Left to itself the
+ * collector lets it pile up beside the budget (measured with emails of 25 MiB one after the other: 430 to 690 MiB without, 240 MiB with it).
  */
-const COLLECTED_BODY_BYTES = 4 * MiB
-/** Step by which the reservation of a body of unknown length grows. */
-const CHUNKED_STEP_BYTES = 64 * KiB
+const COLLECTED_SHARE = 0.25
 const RETRY_AFTER_SECONDS = 2
 const MAX_STRANGER_BYTES = 64 * KiB
 /** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
@@ -64,7 +62,7 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
   const maxBytesOf = (sender: Sender): number =>
     sender === 'stranger' ? Math.min(maxBytes, MAX_STRANGER_BYTES) : maxBytes
   const deadline = createDeadline(clock, timeoutMs)
-  const collectSoon = createCollector()
+  const collectAfter = createCollector(memory.limitBytes * COLLECTED_SHARE)
 
   const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
@@ -88,7 +86,7 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
       const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reserved) throw serverBusy()
-      const reservation = collectedAfter(reserved, collectSoon)
+      const reservation = collected(reserved, collectAfter)
       try {
         const bytes = isChunked
           ? await readChunked(request, maxBytesOf(sender), reservation, grow, deadline)
@@ -107,8 +105,8 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
   }
 }
 
-/** The same reservation; the release of a large one has the garbage collected. */
-function collectedAfter(reservation: Reservation, collectSoon: () => void): Reservation {
+/** The same reservation, whose release has the garbage collected in time. */
+function collected(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
   let mostBytes = reservation.bytes
   return {
     get bytes() {
@@ -121,20 +119,24 @@ function collectedAfter(reservation: Reservation, collectSoon: () => void): Rese
     },
     release() {
       reservation.release()
-      if (mostBytes >= COLLECTED_BODY_BYTES * PEAK_FACTOR) collectSoon()
+      if (mostBytes > LARGE_BODY_BYTES * PEAK_FACTOR) collectAfter(mostBytes)
       mostBytes = 0
     },
   }
 }
 
-/** Collects once for all who ask in one turn of the event loop, after it: only then is nothing of a request in use any more. */
-function createCollector(): () => void {
+/** Counts bytes that became garbage, and collects when they are too many. */
+function createCollector(thresholdBytes: number): (bytes: number) => void {
+  let garbageBytes = 0
   let isAsked = false
-  return () => {
-    if (isAsked) return
+  return (bytes) => {
+    garbageBytes += bytes
+    if (isAsked || garbageBytes < thresholdBytes) return
     isAsked = true
+    // After this turn of the event loop: only then is nothing of the request in use any more.
     setImmediate(() => {
       isAsked = false
+      garbageBytes = 0
       Bun.gc(true)
     })
   }
