@@ -20,6 +20,8 @@ const OPEN = 'open'
 const TABLE_ROW = /^\|(.*)\|$/
 const CELL_BORDER = /(?<!\\)\|/
 const REFERENCE = /^(test\/[\w./-]+\.test\.ts) › (.+)$/
+/** A check that is no test of `bun test`, such as `scripts/kill-test`. */
+const CHECK = /^scripts\/[\w-]+$/
 const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE) (\/[^`?\s]*)`/g
 
 /** The rows of all tables of a Markdown text, their heads left out. */
@@ -43,7 +45,11 @@ const referencesOf = ({ proof }: Row): string[] =>
 /** What is wrong with a reference; undefined when its test exists. */
 async function faultOf(reference: string, titlesOf: (file: string) => Promise<TitlePath[] | undefined>) {
   const [, file = '', name = ''] = REFERENCE.exec(reference) ?? []
-  if (file === '') return `"${reference}" is neither "${OPEN}" nor "test/path/file.test.ts › name"`
+  if (file === '') {
+    if (CHECK.test(reference) && (await Bun.file(join(ROOT, 'scripts/test')).text()).includes(reference))
+      return undefined
+    return `"${reference}" is neither "${OPEN}" nor "test/path/file.test.ts › name" nor a script that scripts/test runs`
+  }
   const titles = await titlesOf(file)
   if (!titles) return `there is no file ${file}`
   return titles.some((path) => namesTest(path, name)) ? undefined : `${file} has no test "${name}"`
@@ -112,13 +118,19 @@ test('the check sees a file that is missing, a name that is wrong, and a test th
     "  test.skip('flies', () => {})",
     '})',
     "test('it\\'s alone', () => {})",
+    "describe('a lid', () => {",
+    '  for (const rule of rules)',
+    '    test(rule, () => {})',
+    '})',
   ].join('\n')
   const titlesOf = async (file: string) => (file === 'test/box.test.ts' ? testTitles(source) : undefined)
-  const good = ['a box › opens', 'opens', 'of size 3 closes', 'a box › 0 is no size', "it's alone"]
-  const bad = ['a box', 'open', 'a box › opens wide', 'flies', "a box › it's alone", 'another box › opens']
+  const good = ['a box › opens', 'opens', 'of size 3 closes', 'a box › 0 is no size', "it's alone", 'a lid › fits']
+  const bad = ['a box', 'open', 'a box › opens wide', 'flies', "a box › it's alone", 'another box › opens', 'fits']
   const faults = async (names: string[]) =>
     (await Promise.all(names.map((name) => faultOf(`test/box.test.ts › ${name}`, titlesOf)))).filter(Boolean).length
   expect([await faults(good), await faults(bad)]).toEqual([0, bad.length])
   expect(await faultOf('test/gone.test.ts › opens', titlesOf)).toBe('there is no file test/gone.test.ts')
   expect(await faultOf('soon', titlesOf)).toContain('neither')
+  expect(await faultOf('scripts/kill-test', titlesOf)).toBeUndefined()
+  expect(await faultOf('scripts/no-test', titlesOf)).toContain('neither')
 })

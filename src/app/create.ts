@@ -16,7 +16,7 @@ import { ContentStore } from '#platform/content/store.ts'
 import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
-import { migrate } from '#platform/db/migrate.ts'
+import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
 import { randomBelow } from '#platform/ids.ts'
@@ -59,6 +59,8 @@ export class DataDirInUse extends ConfigError {}
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const clock = options.clock ?? systemClock
   const log = options.log ?? createLog(config.logLevel)
+  // Everything below holds mail or keys.
+  process.umask(0o077)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
@@ -70,7 +72,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openDatabase(databasePath)
-    migrate(db, migrations)
+    migrateOrExplain(db)
     checkMasterKey(db, keys)
 
     const checkpointer = createCheckpointer(log)
@@ -197,6 +199,16 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
   if (!key && !isNew)
     throw new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`)
   return new KeyRing(key ?? createMasterKeyFile(path))
+}
+
+/** A database of a newer version is left as it is. */
+function migrateOrExplain(db: App['db']): void {
+  try {
+    migrate(db, migrations)
+  } catch (error) {
+    if (error instanceof NewerDatabase) throw new ConfigError(error.message)
+    throw error
+  }
 }
 
 function checkMasterKey(db: App['db'], keys: KeyRing): void {

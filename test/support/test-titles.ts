@@ -9,15 +9,17 @@ export type TitlePath = readonly Title[]
 export interface Title {
   /** As written, such as `${rule} is a 422` or `%s, without any session`. */
   readonly source: string
-  /** What it becomes at run time; undefined when too little of it is fixed to tell anything. */
-  readonly pattern: RegExp | undefined
+  /** What it becomes at run time. */
+  readonly pattern: RegExp
+  readonly fixedLetters: number
 }
 
 const SEPARATOR = ' › '
-/** A pattern with fewer fixed letters than this could be any test. */
+/** A name that is told by fewer fixed letters than this could be that of any test. */
 const FEWEST_FIXED_LETTERS = 4
 const ALIAS = /^const (\w+) = .*\b(describe|test)\b/gm
 const LITERAL = /\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`)/y
+const EXPRESSION = /\s*([\w.]+)\s*,/y
 /** Between the table of `each`, or the condition of `skipIf`, and the title. */
 const SECOND_CALL = /\)\((?=\s*['"`])/g
 const PLACEHOLDER = /(\$\{[^}]*\}|%[psdifjoc#])/
@@ -52,19 +54,26 @@ function titleAt(source: string, position: number, modifiers: string): Title | u
     if (!call) return undefined
     start = call.index + call[0].length
   }
-  LITERAL.lastIndex = start
-  const literal = LITERAL.exec(source)
-  if (!literal) return undefined
-  const text = (literal[1] ?? literal[2] ?? literal[3] ?? '').replace(/\\(.)/g, '$1')
-  return { source: text, pattern: patternOf(text) }
+  const literal = matchAt(LITERAL, source, start)
+  if (literal) return titleOf((literal[1] ?? literal[2] ?? literal[3] ?? '').replace(/\\(.)/g, '$1'))
+  const expression = matchAt(EXPRESSION, source, start)
+  return expression ? titleOf(`\${${expression[1]}}`) : undefined
 }
 
-function patternOf(text: string): RegExp | undefined {
+function matchAt(pattern: RegExp, source: string, position: number): RegExpExecArray | null {
+  pattern.lastIndex = position
+  return pattern.exec(source)
+}
+
+function titleOf(text: string): Title {
   const parts = text.split(PLACEHOLDER)
-  const fixed = parts.filter((part) => !PLACEHOLDER.test(part))
-  if (fixed.join('').replace(/[^\p{L}\d]/gu, '').length < FEWEST_FIXED_LETTERS) return undefined
-  const source = parts.map((part) => (PLACEHOLDER.test(part) ? '.+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
-  return new RegExp(`^${source.join('')}$`, 's')
+  const fixed = parts.filter((part) => !PLACEHOLDER.test(part)).join('')
+  const pattern = parts.map((part) => (PLACEHOLDER.test(part) ? '.+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
+  return {
+    source: text,
+    pattern: new RegExp(`^${pattern.join('')}$`, 's'),
+    fixedLetters: fixed.replace(/[^\p{L}\d]/gu, '').length,
+  }
 }
 
 /** Whether `name` is the name of a test: its title alone, or with those of the groups around it, `group › test`. */
@@ -72,9 +81,11 @@ export function namesTest(path: TitlePath, name: string): boolean {
   return path.some((_, index) => {
     const titles = path.slice(index)
     const names = name.split(SEPARATOR)
+    const fixedLetters = titles.reduce((sum, title) => sum + title.fixedLetters, 0)
     return (
-      titles.map((title) => title.source).join(SEPARATOR) === name ||
-      (names.length === titles.length && titles.every(({ pattern }, i) => pattern?.test(names[i] ?? '')))
+      names.length === titles.length &&
+      fixedLetters >= FEWEST_FIXED_LETTERS &&
+      titles.every(({ source, pattern }, i) => names[i] === source || pattern.test(names[i] ?? ''))
     )
   })
 }

@@ -62,6 +62,7 @@ const STORAGE_RELEASE_MS = seconds(30)
 const LONGEST_SLEEP_MS = minutes(1)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
+const PUMP_GRACE_MS = seconds(2)
 /** A composed and signed message, its source and its copy for the socket. */
 const MEMORY_FACTOR = 4
 const SMALL_MESSAGE_BYTES = 64 * 1024
@@ -82,6 +83,8 @@ export class DeliveryScheduler {
   #isStopping = false
   #stopListening: () => void = () => undefined
   #onSettled: () => void = () => undefined
+  /** Pumps under way: a claim of theirs may still be on its way to the disk. */
+  readonly #pumps = new Set<Promise<void>>()
 
   constructor(app: App, capture: CaptureAddress) {
     this.#app = app
@@ -119,6 +122,11 @@ export class DeliveryScheduler {
     this.#stopListening()
     for (const lane of this.#lanes.values()) lane.timer?.cancel()
     this.#pool?.postAll({ type: 'drain' })
+    // A claim on its way to the disk still makes hands, which are given back below; a pump that waits for DNS claims nothing any more.
+    await Promise.race([
+      Promise.all(this.#pumps),
+      new Promise<void>((resolve) => this.#app.clock.after(PUMP_GRACE_MS, resolve)),
+    ])
     await this.#begunSettled()
     for (const hand of [...this.#hands.values()]) {
       await this.#settle(
@@ -181,7 +189,8 @@ export class DeliveryScheduler {
       return
     }
     lane.isPumping = true
-    void this.#pump(lane).finally(() => {
+    const pump = this.#pump(lane).finally(() => {
+      this.#pumps.delete(pump)
       lane.isPumping = false
       if (lane.pumpAgain && !this.#isStopping) {
         lane.pumpAgain = false
@@ -191,6 +200,7 @@ export class DeliveryScheduler {
         this.#lanes.delete(lane.name)
       }
     })
+    this.#pumps.add(pump)
   }
 
   /** Claims and hands out what is due, as long as there is room. */
@@ -365,9 +375,23 @@ export class DeliveryScheduler {
       site.restUntil = this.#app.clock.now() + SITE_REST_MS
       site.restReason = result.failure.message
     }
-    if (result.kind === 'broken')
-      this.#app.log.error({ error: result.message, recipient: hand.recipientId }, 'a message could not be composed')
-    await this.#settle(hand, judge(result), session)
+    const verdict = judge(result)
+    this.#logAttempt(hand, verdict, session)
+    await this.#settle(hand, verdict, session)
+  }
+
+  /** A line an attempt: what succeeded for those who debug, all else for everybody. */
+  #logAttempt(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): void {
+    const facts = {
+      recipient: hand.recipientId,
+      lane: hand.lane,
+      attempt: hand.attempt,
+      host: session?.host,
+      ...verdict,
+    }
+    if (verdict.kind === 'sent' || verdict.kind === 'released') this.#app.log.debug(facts, verdict.kind)
+    else if (verdict.kind === 'failed') this.#app.log.error(facts, verdict.kind)
+    else this.#app.log.info(facts, verdict.kind)
   }
 
   #onWorkerDeath(worker: number): void {

@@ -19,7 +19,7 @@ self.onmessage = ({ data }: MessageEvent<Request>) => {
     let db = connections.get(data.path)
     if (!db) {
       db = new Database(data.path, { readwrite: true, strict: true })
-      db.run('PRAGMA busy_timeout = 2000')
+      db.run('PRAGMA busy_timeout = 250')
       db.run('PRAGMA synchronous = NORMAL')
       db.run('PRAGMA cache_size = -512')
       connections.set(data.path, db)

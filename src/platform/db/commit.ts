@@ -61,6 +61,7 @@ export class Committer {
   #running = false
   #held: Promise<void> | undefined
   #checkpointing = false
+  #checkpointFromBytes = 0
   #broken: Error | undefined
   #idle: (() => void)[] = []
 
@@ -193,7 +194,7 @@ export class Committer {
   #checkpointWhenLarge(): void {
     const limit = this.#options.checkpointBytes
     if (this.#checkpointing || limit === undefined || !this.#options.checkpoint) return
-    if (fstatSync(this.#walFd).size >= limit) void this.#checkpointNow()
+    if (fstatSync(this.#walFd).size >= Math.max(limit, this.#checkpointFromBytes)) void this.#checkpointNow()
   }
 
   async #checkpointNow(): Promise<void> {
@@ -206,6 +207,9 @@ export class Committer {
       await checkpoint(this.#path, 'PASSIVE')
       this.#held = checkpoint(this.#path, 'TRUNCATE')
       await this.#held
+      // A long reader keeps the WAL from being emptied; writers are not held again for it before as much has come anew.
+      const leftBytes = fstatSync(this.#walFd).size
+      this.#checkpointFromBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
     } finally {
       this.#held = undefined
       this.#checkpointing = false

@@ -9,9 +9,12 @@ export interface Migration {
   readonly sql: string
 }
 
+/** The database was made by a newer version. */
+export class NewerDatabase extends Error {}
+
 /**
  * Brings the schema up to date, each migration in a transaction of its own together with the note that it was applied.
- * Throws when the database was made by a newer version, so that an older executable never writes into it.
+ * Throws NewerDatabase when a newer version made it, so that an older executable never writes into it.
  */
 export function migrate(db: Database, migrations: readonly Migration[]): void {
   db.run('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID')
@@ -23,8 +26,8 @@ export function migrate(db: Database, migrations: readonly Migration[]): void {
   )
   const unknown = [...applied].find((name) => !migrations.some((m) => m.name === name))
   if (unknown)
-    throw new Error(
-      `the database has migration ${unknown}, which this version does not know: start the newer version again`,
+    throw new NewerDatabase(
+      `The database has the migration ${unknown}, which this version does not know; start the newer version again.`,
     )
   for (const migration of migrations) {
     if (applied.has(migration.name)) continue

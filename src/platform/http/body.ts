@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
-import { KiB, MiB } from '../units.ts'
+import { KiB } from '../units.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
@@ -21,6 +21,8 @@ const PARSED_FACTOR = 3
  * collector lets it pile up beside the budget (measured with emails of 25 MiB one after the other: 430 to 690 MiB without, 240 MiB with it).
  */
 const COLLECTED_SHARE = 0.25
+/** Step by which the reservation of a body of unknown length grows. */
+const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_STRANGER_BYTES = 64 * KiB
 /** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */

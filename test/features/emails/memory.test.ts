@@ -59,11 +59,8 @@ function largeEmail(text: string, more: Record<string, unknown> = {}): Blob {
 
 const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MiB`
 
-/**
- * What a process of Bun holds beside the budget: itself with all modules, and garbage that its collector has not met yet. Measured: see the line
- * that each test prints.
- */
-const BESIDE_BUDGET_BYTES = 350 * MiB
+/** What may lie beside the budget: compressed parts on their way to the disk, and garbage until it is collected. */
+const BESIDE_BUDGET_BYTES = 64 * MiB
 
 // Peaks are read from /proc.
 describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with a memory budget of 256 MiB', () => {
@@ -97,7 +94,7 @@ describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with 
       expect(accepted).toBeGreaterThan(0)
       expect(statuses).toContain(503)
       expect(service.isAlive()).toBe(true)
-      expect(peakBytes).toBeLessThan(256 * MiB + BESIDE_BUDGET_BYTES)
+      expect(peakBytes).toBeLessThan(idleBytes + 256 * MiB + BESIDE_BUDGET_BYTES)
       // And it goes on as before.
       expect((await service.post('/v1/emails', new Blob([JSON.stringify(EMAIL)]))).status).toBe(202)
     }, 120_000)

@@ -1,0 +1,119 @@
+import { expect, test } from 'bun:test'
+import { days, hours } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startSink } from '#test/support/sink.ts'
+import { createContractApi, nameOf, ROUTES } from './routes.ts'
+
+test('a key is as good after ten years as on its first day', async () => {
+  await using service = await createEmailApi()
+  service.clock.advance(days(3653))
+  expect((await service.api('GET', '/v1/account')).status).toBe(200)
+})
+
+test('a key tells when it was last used', async () => {
+  await using service = await createEmailApi()
+  const { opened, clock, api } = service
+  const lastUsed = async () => at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'last_used_at')
+  expect(await lastUsed()).toBeNull()
+  await opened.authenticator.flushLastUsed()
+  clock.advance(hours(5))
+  expect(await lastUsed()).toBe(new Date(NOW).toISOString())
+  await opened.authenticator.flushLastUsed()
+  expect(await lastUsed()).toBe(new Date(NOW + hours(5)).toISOString())
+})
+
+test('the plans are six, each with its monthly quota', async () => {
+  await using service = await createEmailApi()
+  for (const [plan, quota] of [
+    ['free', 3_000],
+    ['starter', 10_000],
+    ['pro', 100_000],
+    ['business', 500_000],
+    ['enterprise', 2_000_000],
+    ['unlimited', 2_147_483_647],
+  ] as const) {
+    const key = await service.newKey([], await createTestAccount(service.app, plan))
+    const { body } = await service.api('GET', '/v1/account', undefined, { key })
+    expect(at(body, 'data')).toMatchObject({ plan, monthly_quota: quota })
+  }
+})
+
+test('events are numbered without a gap in each account, and their times never go back', async () => {
+  await using service = await createEmailApi()
+  const { api, app, clock, newAccount, newKey, addDomain } = service
+  const other = await newAccount()
+  await addDomain(other, 'other.test')
+  const key = await newKey([], other)
+  const inAnHour = () => new Date(clock.now() + hours(1)).toISOString()
+  for (const jump of [0, hours(2), -hours(3), 0, -days(2), hours(1)]) {
+    clock.jumpTo(clock.now() + jump)
+    const answers = await Promise.all([
+      api('POST', '/v1/emails', EMAIL),
+      api('POST', '/v1/emails', { ...EMAIL, send_at: inAnHour() }),
+      api('POST', '/v1/emails', { ...EMAIL, to: 'nobody' }),
+      api('POST', '/v1/emails', { ...EMAIL, from: 'ada@unknown.test' }),
+      api('POST', '/v1/emails', { ...EMAIL, from: 'eve@other.test' }, { key }),
+      api('POST', '/v1/emails/batch', { emails: [EMAIL, {}, EMAIL] }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 422, 422, 202, 202])
+    expect((await api('POST', `/v1/emails/${at(answers[1]?.body, 'data', 'id')}/cancel`)).status).toBe(200)
+  }
+  const eventsOf = (accountId: number) =>
+    app.db
+      .query<{ seq: number; at: number }, [number]>('SELECT seq, at FROM events WHERE account_id = ? ORDER BY seq')
+      .all(accountId)
+  for (const [account, count] of [
+    [service.actor, 30],
+    [other, 6],
+  ] as const) {
+    const events = eventsOf(account.accountId)
+    expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: count }, (_, i) => i + 1))
+    const times = events.map((event) => event.at)
+    expect(times).toEqual(times.toSorted((a, b) => a - b))
+    expect(times.at(-1)).toBeGreaterThanOrEqual(NOW + hours(2))
+  }
+})
+
+// A send is told by its events; a look at DNS that changes nothing changes nothing.
+const UNAUDITED = ['POST /v1/emails', 'POST /v1/emails/batch', 'POST /v1/domains/{id}/verify']
+const changes = ROUTES.filter((route) => route.method !== 'GET' && !UNAUDITED.includes(nameOf(route)))
+
+test('every change leaves one audit row of the key that made it, named in the past tense', async () => {
+  await using service = await createContractApi()
+  const keyId = at((await service.api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
+  const total = async () => Number(at((await service.api('GET', '/v1/audit-logs')).body, 'pagination', 'total'))
+  for (const route of changes) {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const before = await total()
+    expect((await service.ask(route, id)).status).toBe(route.status)
+    const entry = at((await service.api('GET', '/v1/audit-logs')).body, 'data', 0)
+    expect([nameOf(route), (await total()) - before]).toEqual([nameOf(route), 1])
+    expect(entry).toMatchObject({ actor_type: 'api_key', actor_id: keyId, account_id: service.actor.accountUuid })
+    expect(at(entry, 'action')).toMatch(/^[a-z_]+\.[a-z_]+(ed|en)$/)
+    if (id !== '') expect(at(entry, 'resource_id')).toBe(id)
+  }
+})
+
+test('a receiver at a private or loopback address is refused unless such addresses are allowed', async () => {
+  for (const address of ['127.0.0.1', '10.1.2.3', '192.168.1.1', '169.254.169.254']) {
+    await using sink = await startSink()
+    const zone = {
+      'inside.test': { MX: [{ preference: 10, exchange: 'mx.inside.test' }] },
+      'mx.inside.test': { A: [address] },
+    }
+    await using flow = await startMailFlow({
+      zone,
+      smtpPort: sink.port,
+      settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' },
+    })
+    const { recipient } = await flow.outcome('bob@inside.test')
+    expect(recipient).toMatchObject({
+      status: 'queued',
+      lastError: expect.stringContaining('private or reserved addresses'),
+    })
+    expect(sink.messages).toEqual([])
+  }
+})
