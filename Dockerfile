@@ -18,7 +18,6 @@ USER tassis
 VOLUME /data
 EXPOSE 8080 25
 STOPSIGNAL SIGTERM
-# Answered by the running service, over its admin socket.
-HEALTHCHECK --interval=1m --timeout=10s --start-period=30s CMD ["/bin/sh", "-c", "tassis accounts list > /dev/null"]
+HEALTHCHECK --interval=1m --timeout=10s --start-period=30s CMD ["tassis", "health"]
 ENTRYPOINT ["/usr/local/bin/tassis"]
 CMD ["serve"]

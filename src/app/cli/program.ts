@@ -12,6 +12,7 @@ import { addBenchCommand } from './bench.ts'
 import { addCheckCommand } from './check.ts'
 import { addConfigCommand } from './config.ts'
 import { addDomainCommands } from './domains.ts'
+import { addHealthCommand } from './health.ts'
 import { addKeyCommands } from './keys.ts'
 import { CommandError } from './operation.ts'
 import { print, printable } from './output.ts'
@@ -38,6 +39,7 @@ function createProgram(): Command {
   addQueueCommand(program)
   addCheckCommand(program)
   addConfigCommand(program)
+  addHealthCommand(program)
   addBenchCommand(program)
   addStartCommand(program)
   program

@@ -1,0 +1,33 @@
+/** @module `tassis health`: asks the running service whether it is ready, as container engines and monitors do. Exit code 1 when it is not. */
+import type { Command } from 'commander'
+import { loadConfig, parseHostPort } from '#platform/config.ts'
+import { CommandError } from './operation.ts'
+import { print } from './output.ts'
+
+const TIMEOUT_MS = 5000
+
+export function addHealthCommand(program: Command): void {
+  program
+    .command('health')
+    .description('ask the running service whether it is ready; exit code 1 when it is not')
+    .action(async () => {
+      const { host, port } = parseHostPort(loadConfig().config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
+      const reachable =
+        host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
+      const answer = await readiness(`http://${reachable}:${port}/readyz`)
+      if (answer !== undefined) throw new CommandError(answer)
+      print('ready')
+    })
+}
+
+/** Why the service is not ready; undefined when it is. */
+async function readiness(url: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
+    if (response.ok) return undefined
+    const body = (await response.json()) as { message?: string }
+    return `Not ready: ${body.message ?? `status ${response.status}`}`
+  } catch {
+    return `No service answers at ${url}; start it with \`tassis serve\`.`
+  }
+}
