@@ -7,7 +7,10 @@ let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
   for (const resource of ['api-key', 'dead-letter', 'domain', 'email', 'operation', 'stream'] as const) {
-    for (let made = 0; made < 3; made++) await service.make(resource)
+    for (let made = 0; made < 3; made++) {
+      service.clock.advance(1000)
+      await service.make(resource)
+    }
   }
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -65,6 +68,7 @@ describe.each(named(ROUTES.filter(({ paged }) => paged)))('the list %s', (_, rou
     }
     const times = all.rows.map((row) => String(at(row, 'created_at')))
     expect(times).toEqual(times.toSorted().reverse())
+    expect(new Set(times).size).toBeGreaterThan(2)
   })
 
   test('refuses a page below 1 and anything but 1 to 100 rows', async () => {

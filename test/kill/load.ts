@@ -28,12 +28,12 @@ export interface Load {
 }
 
 const SENDERS = 12
-const LONGEST_PAUSE_MS = 25
+const LONGEST_PAUSE_MS = 50
 /** Large ones are in a file beside the content database, and larger than what sockets buffer. */
 const LARGE = { probability: 0.04, bytes: 900_000 }
 const DEFERRED_PROBABILITY = 0.03
 /** Emails of one load, so that a slow machine can still deliver them in time. */
-const MOST_EMAILS = 600
+const MOST_EMAILS = 1000
 
 /** Starts the senders; each remembers in `sent`. */
 export function startLoad(url: string, key: string, random: Random, prefix: string, sent: Map<string, Sent>): Load {

@@ -13,7 +13,7 @@ export interface ChildProcess extends AsyncDisposable {
   line(): Promise<string>
   /** Writes a line to its standard input. */
   tell(line: string): void
-  /** SIGTERM, and SIGKILL when that is not enough; resolves with the exit code. */
+  /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number>
 }
 
@@ -25,8 +25,11 @@ export function startSelf(args: readonly string[], environment: Readonly<Record<
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
-    killSignal: 'SIGKILL',
   })
+  // When the bench is ended from outside, nothing of it stays behind.
+  const kill = () => child.kill('SIGKILL')
+  process.on('exit', kill)
+  void child.exited.then(() => process.off('exit', kill))
   const lines = createInterface({ input: Readable.fromWeb(child.stdout as never) })[Symbol.asyncIterator]()
   const stop = () => {
     child.kill('SIGTERM')

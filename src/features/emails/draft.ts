@@ -3,8 +3,9 @@
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
-import { days, KiB, MiB, minutes } from '#platform/units.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { attachmentsOf, type DraftAttachment } from './attachments.ts'
 import { parseDateTime } from './date-time.ts'
@@ -50,11 +51,6 @@ export interface DraftExtra {
 }
 
 const MOST_SUBJECT_CHARACTERS = 998
-const LONGEST_HEADER_OCTETS = 998
-const MOST_HEADERS = 50
-const MOST_TAGS = 20
-const LONGEST_TAG = 128
-const MOST_METADATA_BYTES = 16 * KiB
 const MOST_TEMPLATE_DATA_BYTES = 1 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
@@ -103,7 +99,7 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
     tracking: request.tracking ?? undefined,
     transactional: request.transactional ?? true,
     idempotency,
-    extra: extraOf(request, idempotency?.key),
+    extra: extraOf(app.config, request, idempotency?.key),
   }
 }
 
@@ -169,10 +165,10 @@ function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefine
   return at <= now ? undefined : at
 }
 
-function extraOf(request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
-  const headers = headersOf(request.headers)
-  const tags = tagsOf(request.tags ?? [])
-  const metadata = metadataOf(request.metadata)
+function extraOf(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
+  const headers = headersOf(config, request.headers)
+  const tags = tagsOf(config, request.tags ?? [])
+  const metadata = metadataOf(config, request.metadata)
   const templateData = templateDataOf(request.template_data)
   if (request.reply_to && headers) refuseSecondReplyTo(headers)
   return {
@@ -199,12 +195,12 @@ function replyToOf(text: string): string {
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
 
-function headersOf(value: unknown): Record<string, string> | undefined {
+function headersOf(config: Config, value: unknown): Record<string, string> | undefined {
   if (isNothing(value)) return undefined
   if (!isFilledMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
-  if (entries.length > MOST_HEADERS)
-    throw invalid('headers', `There are ${entries.length} headers; at most ${MOST_HEADERS} are allowed.`)
+  if (entries.length > config.maxHeaders)
+    throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
     entries.map(([name, given]) => {
@@ -225,8 +221,8 @@ function headersOf(value: unknown): Record<string, string> | undefined {
       }
       const text = String(given)
       headerSafe(field, text)
-      if (Buffer.byteLength(text) + name.length + 2 > LONGEST_HEADER_OCTETS)
-        throw invalid(field, `The header is longer than ${LONGEST_HEADER_OCTETS} octets.`)
+      if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
+        throw invalid(field, `The header is longer than ${config.maxHeaderOctets} octets.`)
       return [name, text]
     }),
   )
@@ -242,21 +238,22 @@ function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
     )
 }
 
-function tagsOf(tags: readonly string[]): string[] {
-  if (tags.length > MOST_TAGS) throw invalid('tags', `There are ${tags.length} tags; at most ${MOST_TAGS} are allowed.`)
+function tagsOf(config: Config, tags: readonly string[]): string[] {
+  if (tags.length > config.maxTags)
+    throw invalid('tags', `There are ${tags.length} tags; at most ${config.maxTags} are allowed.`)
   tags.forEach((tag, index) => {
-    if (tag.length === 0 || tag.length > LONGEST_TAG)
-      throw invalid(`tags.${index}`, `A tag has 1 to ${LONGEST_TAG} characters.`)
+    if (tag.length === 0 || tag.length > config.maxTagCharacters)
+      throw invalid(`tags.${index}`, `A tag has 1 to ${config.maxTagCharacters} characters.`)
     headerSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
 }
 
-function metadataOf(value: unknown): unknown {
+function metadataOf(config: Config, value: unknown): unknown {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
-  if (Buffer.byteLength(JSON.stringify(value)) > MOST_METADATA_BYTES)
-    throw invalid('metadata', `metadata is larger than ${MOST_METADATA_BYTES} bytes of JSON.`)
+  if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
+    throw invalid('metadata', `metadata is larger than ${config.maxMetadataBytes} bytes of JSON.`)
   return value
 }
 

@@ -113,7 +113,13 @@ const EMAIL_FIELDS = {
   created_at: Timestamp({ description: 'When it was accepted.' }),
   updated_at: Timestamp({ description: 'When its status last changed.' }),
   attachments: OptionalNullable(
-    Type.Array(Type.Object({ filename: Type.String(), content_type: Type.String(), size: Type.Integer() })),
+    Type.Array(
+      Type.Object({
+        filename: Type.String({ description: 'File name.' }),
+        content_type: Type.String({ description: 'Media type.' }),
+        size: Type.Integer({ description: 'Bytes, decoded.' }),
+      }),
+    ),
     'Attachments without their content; size in bytes.',
   ),
   delivery_started_at: OptionalNullable(

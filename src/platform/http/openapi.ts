@@ -23,18 +23,20 @@ const ERROR_SCHEMA: JsonObject = {
   properties: {
     error: {
       type: 'object',
+      description: 'The error, for clients that read it here.',
       required: ['code', 'message', 'type', 'docs_url'],
       properties: {
-        code: { type: 'string' },
-        message: { type: 'string' },
-        type: { type: 'string' },
-        docs_url: { type: ['string', 'null'] },
+        code: { type: 'string', description: 'The same as `code` below.' },
+        message: { type: 'string', description: 'The same as `message` below.' },
+        type: { type: 'string', description: 'The same as `type` below.' },
+        docs_url: { type: ['string', 'null'], description: 'Always null.' },
       },
     },
     code: { type: 'string', description: 'Stable name of the error.', examples: ['validation_failed'] },
     message: { type: 'string', description: 'One sentence that says how to mend it.' },
     type: {
       type: 'string',
+      description: 'Kind of the error.',
       enum: [
         'validation_error',
         'authentication_error',
@@ -55,8 +57,8 @@ const ERROR_SCHEMA: JsonObject = {
         type: 'object',
         required: ['field', 'message'],
         properties: {
-          field: { type: 'string', examples: ['attachments.0.filename'] },
-          message: { type: 'string' },
+          field: { type: 'string', description: 'Path of the field.', examples: ['attachments.0.filename'] },
+          message: { type: 'string', description: 'What is wrong with it.' },
         },
       },
     },
@@ -123,7 +125,7 @@ function finished(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
   const parameters = asArray(operation['parameters']).map(finishedParameter)
   const body = asObject(operation['requestBody'])
-  const responses = asObject(operation['responses'])
+  const responses = declaredResponses(operation)
   const isPublic = asArray(operation['security']).length === 0
   const description = [
     operation['description'],
@@ -145,6 +147,13 @@ function finished(path: string, operation: JsonObject): JsonObject {
       default: ref('Error'),
     },
   }
+}
+
+/** A route without a response schema answers 204; the collector says 200 for it. */
+function declaredResponses(operation: JsonObject): JsonObject {
+  const responses = asObject(operation['responses'])
+  const isBare = Object.values(responses).every((response) => asObject(response)['content'] === undefined)
+  return isBare ? { 204: {} } : responses
 }
 
 const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })

@@ -66,10 +66,10 @@ export const ListOf = <T extends TSchema>(schema: T) =>
   Type.Object({ data: Type.Array(schema), pagination: PaginationSchema })
 
 const PaginationSchema = Type.Object({
-  page: Type.Integer(),
-  per_page: Type.Integer(),
-  total: Type.Integer(),
-  total_pages: Type.Integer(),
+  page: Type.Integer({ description: 'Number of this page, from 1.' }),
+  per_page: Type.Integer({ description: 'Most rows on a page.' }),
+  total: Type.Integer({ description: 'Rows on all pages.' }),
+  total_pages: Type.Integer({ description: 'Number of pages; 0 when there is nothing.' }),
 })
 
 const WHOLE_NUMBER = /^\d{1,15}$/

@@ -191,3 +191,21 @@ describe('attachments', () => {
     expectRefusal(answer, 422, 'validation_failed', 'attachments')
   })
 })
+
+test('the bounds of headers, tags and metadata are those of the configuration', async () => {
+  const settings = {
+    TASSIS_MAX_HEADERS: '1',
+    TASSIS_MAX_TAGS: '1',
+    TASSIS_MAX_TAG_CHARACTERS: '3',
+    TASSIS_MAX_METADATA_BYTES: '20B',
+    TASSIS_MAX_HEADER_OCTETS: '100',
+  }
+  await using small = await createEmailApi({ settings })
+  const fits = { headers: { 'X-A': 'x'.repeat(95) }, tags: ['abc'], metadata: { a: 'x'.repeat(12) } }
+  expect((await small.send(fits)).status).toBe(202)
+  expectRefusal(await small.send({ headers: { 'X-A': '1', 'X-B': '2' } }), 422, 'validation_failed', 'headers')
+  expectRefusal(await small.send({ headers: { 'X-A': 'x'.repeat(96) } }), 422, 'validation_failed', 'headers.X-A')
+  expectRefusal(await small.send({ tags: ['a', 'b'] }), 422, 'validation_failed', 'tags')
+  expectRefusal(await small.send({ tags: ['abcd'] }), 422, 'validation_failed', 'tags.0')
+  expectRefusal(await small.send({ metadata: { a: 'x'.repeat(13) } }), 422, 'validation_failed', 'metadata')
+})
