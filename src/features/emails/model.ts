@@ -7,6 +7,9 @@ const Nullable = <T extends TSchema>(schema: T, description: string) =>
 const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Nullable(schema, description))
 
+/** Free maps are checked by hand, because PHP sends an empty one as `[]`; the description still says that they are maps. */
+const anyMap = (description: string) => Type.Unknown({ type: 'object', additionalProperties: true, description })
+
 export const Attachment = Type.Object(
   {
     filename: Type.String({ minLength: 1, maxLength: 255, description: 'File name as the recipient sees it.' }),
@@ -31,16 +34,14 @@ export const SendRequest = Type.Object(
     html_body: Type.Optional(Nullable(Type.String(), 'HTML body.')),
     text_body: Type.Optional(Nullable(Type.String(), 'Text body; made from the HTML when it is missing.')),
     template_alias: Type.Optional(Nullable(Type.String(), 'Alias of a template.')),
-    template_data: Type.Optional(Type.Unknown({ description: 'Values for the template.' })),
+    template_data: Type.Optional(anyMap('Values for the template.')),
     cc: Type.Optional(Type.Array(Type.String(), { description: 'Carbon copy recipients.' })),
     bcc: Type.Optional(
       Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),
     ),
     reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address or a comma list.')),
-    headers: Type.Optional(
-      Type.Unknown({ description: 'Further headers: a map of names to strings, numbers or booleans. At most 50.' }),
-    ),
-    metadata: Type.Optional(Type.Unknown({ description: 'Your own data, returned as given; at most 16 KiB of JSON.' })),
+    headers: Type.Optional(anyMap('Further headers: a map of names to strings, numbers or booleans. At most 50.')),
+    metadata: Type.Optional(anyMap('Your own data, returned as given; at most 16 KiB of JSON.')),
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
     send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),
@@ -77,7 +78,13 @@ export type SendResponse = Static<typeof SendResponse>
 
 /** `emails` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
 export const BatchRequest = Type.Object(
-  { emails: Type.Array(Type.Unknown(), { minItems: 1, maxItems: 500, description: 'Send requests, at most 500.' }) },
+  {
+    emails: Type.Array(Type.Unknown({ ...SendRequest }), {
+      minItems: 1,
+      maxItems: 500,
+      description: 'Send requests, at most 500.',
+    }),
+  },
   { additionalProperties: false },
 )
 

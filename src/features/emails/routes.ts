@@ -31,6 +31,18 @@ const EmailQuery = Type.Object({
   ),
 })
 
+const IDEMPOTENCY_KEY = {
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header' as const,
+      required: false,
+      description: 'The same request with the same key has the first answer again and sends nothing new.',
+      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
+    },
+  ],
+}
+
 /**
  * @param maxAttempts steps of the retry ladder, which delivery knows
  */
@@ -101,6 +113,7 @@ export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) 
           description:
             'Answers when the email is on disk. The header Idempotency-Key means the same as idempotency_key.',
           tags: ['Emails'],
+          ...IDEMPOTENCY_KEY,
           ...requires('emails:send'),
         },
       },
@@ -124,6 +137,7 @@ export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) 
           description:
             'Each email is checked by itself; those that are not valid are told in `errors`, the others are sent.',
           tags: ['Emails'],
+          ...IDEMPOTENCY_KEY,
           ...requires('emails:send'),
         },
       },
