@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync } from 'node:fs'
-import { open, rename } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Millis } from '../clock.ts'
 import { sha256 } from '../crypto.ts'
@@ -157,14 +157,19 @@ let lastTemporary = 0
 async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const temporary = `${path}.${++lastTemporary}.tmp`
-  const file = await open(temporary, 'w', 0o600)
   try {
-    await file.writeFile(data)
-    await file.datasync()
-  } finally {
-    await file.close()
+    const file = await open(temporary, 'w', 0o600)
+    try {
+      await file.writeFile(data)
+      await file.datasync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
   }
-  await rename(temporary, path)
 }
 
 async function syncFolder(path: string): Promise<void> {

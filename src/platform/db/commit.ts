@@ -60,10 +60,9 @@ export class Committer {
   #queue: Entry[] = []
   #running = false
   #held: Promise<void> | undefined
-  #checkpointing = false
+  #checkpointing: Promise<void> | undefined
   #checkpointFromBytes = 0
   #broken: Error | undefined
-  #idle: (() => void)[] = []
 
   /** @param path of the database file, already in WAL mode with its `-wal` file made */
   constructor(db: Database, path: string, options: CommitterOptions = {}) {
@@ -89,16 +88,22 @@ export class Committer {
   }
 
   /** Resolves when everything written before the call is durable (or has failed). */
-  barrier(): Promise<void> {
-    if (!this.#running) return Promise.resolve()
-    return new Promise((resolve) => this.#idle.push(resolve))
+  async barrier(): Promise<void> {
+    // Groups run in order, so an empty write of now ends after all earlier ones.
+    await this.write(() => undefined).catch(() => undefined)
   }
 
   /** Waits for what is queued, copies the WAL into the database and closes both. */
   async close(): Promise<void> {
     await this.barrier()
+    // It looks at the WAL once more when it is over.
+    await this.#checkpointing
     closeSync(this.#walFd)
-    if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    try {
+      if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    } catch {
+      // A full disk: the WAL stays and is read at the next start.
+    }
     this.db.close()
   }
 
@@ -122,7 +127,6 @@ export class Committer {
     }
     if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
     this.#running = false
-    for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** Runs one transaction over the head of the queue; rejects the failed entries and returns the committed ones, to be synced. */
@@ -194,13 +198,13 @@ export class Committer {
   #checkpointWhenLarge(): void {
     const limit = this.#options.checkpointBytes
     if (this.#checkpointing || limit === undefined || !this.#options.checkpoint) return
-    if (fstatSync(this.#walFd).size >= Math.max(limit, this.#checkpointFromBytes)) void this.#checkpointNow()
+    if (fstatSync(this.#walFd).size >= Math.max(limit, this.#checkpointFromBytes))
+      this.#checkpointing = this.#checkpointNow()
   }
 
   async #checkpointNow(): Promise<void> {
     const checkpoint = this.#options.checkpoint
     if (!checkpoint) return
-    this.#checkpointing = true
     try {
       // The first pass copies the bulk while groups go on; under steady load it never catches up, so the second holds them back for the little
       // that came since, and empties the WAL.
@@ -212,7 +216,7 @@ export class Committer {
       this.#checkpointFromBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
     } finally {
       this.#held = undefined
-      this.#checkpointing = false
+      this.#checkpointing = undefined
     }
   }
 }

@@ -237,4 +237,28 @@ describe('checkpoints', () => {
     opened = []
     checkpointer.close()
   }, 60_000)
+
+  test('close waits for a checkpoint that has begun', async () => {
+    const begun = Promise.withResolvers<void>()
+    const over = Promise.withResolvers<void>()
+    const committer = openCommitter({
+      checkpointBytes: 1,
+      checkpoint: () => {
+        begun.resolve()
+        return over.promise
+      },
+    })
+    await add(committer, 'large enough')
+    await begun.promise
+    let isClosed = false
+    const closed = committer.close().then(() => {
+      isClosed = true
+    })
+    opened = []
+    // Whatever does not wait for the checkpoint has come to its end by then.
+    await Bun.sleep(50)
+    expect(isClosed).toBe(false)
+    over.resolve()
+    await closed
+  })
 })
