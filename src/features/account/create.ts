@@ -3,11 +3,11 @@ import type { Actor, App } from '#features/app.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { type Account, findAccount, insertAccount } from '../accounts/accounts.ts'
+import type { Plan } from '../accounts/plans.ts'
 import { SCOPES } from '../api-keys/scopes.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { DEFAULT_STREAM, insertStream } from '../streams/streams.ts'
-import { type Account, findAccount, insertAccount } from '../accounts/accounts.ts'
-import type { Plan } from '../accounts/plans.ts'
 
 const LONGEST_NAME = 200
 

@@ -6,7 +6,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction } from '#platform/ids.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { addDeadLetter } from '../dead-letters/add.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/status.ts'
 import { type BounceCategory, classifyReply } from './classify.ts'
@@ -186,5 +186,5 @@ function expire(
   addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
 }
 
-/** How long a site is left alone after nobody there let us in. Below the minute from which a hold is told as an event. */
-export const SITE_REST_MS = seconds(30)
+/** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
+export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), minutes(15))

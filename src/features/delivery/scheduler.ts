@@ -9,9 +9,9 @@ import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import type { Reservation } from '#platform/memory-budget.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { beginDelivery, claimDue, laneFirstDue, openLanes } from '../emails/status.ts'
+import { beginDelivery, claimDue, holdDue, laneFirstDue, openLanes } from '../emails/status.ts'
 import { createJobBuilder, type PreparedJob } from './job.ts'
-import { type AttemptInHand, judge, SITE_REST_MS, type Verdict, writeOutcome } from './outcome.ts'
+import { type AttemptInHand, judge, siteRestMs, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
 import { retryDelayMs } from './retry.ts'
@@ -31,6 +31,8 @@ interface Site {
   inFlight: number
   restUntil: Millis
   restReason: string
+  /** Rests since a session was last had. */
+  failures: number
   /** Lanes that have due mail and found the site full. */
   readonly waiting: Set<string>
 }
@@ -54,6 +56,9 @@ export interface LaneState {
 
 /** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
 const CLAIMED_PER_CONNECTION = 2
+/** A hold that is not told by an event. */
+const UNTOLD_HOLD_MS = minutes(1)
+const HELD_SLICE = 200
 /** Recipients settled at once when their lane leads nowhere. */
 const UNROUTED_SLICE = 200
 /** Wait after the database refused a claim or an outcome, for example because the disk is full. */
@@ -238,11 +243,7 @@ export class DeliveryScheduler {
   /** Claims for a site and starts the jobs. False when the lane has to wait for the site. */
   async #handOut(lane: Lane, route: Route, places: number): Promise<boolean> {
     const site = this.#siteOf(route.site)
-    if (site.restUntil > this.#app.clock.now()) {
-      site.waiting.add(lane.name)
-      this.#sleepUntil(lane, site.restUntil)
-      return false
-    }
+    if (site.restUntil > this.#app.clock.now()) return this.#waitForRest(lane, route.site, site)
     const room = this.#app.config.connectionsPerSite * CLAIMED_PER_CONNECTION - site.inFlight
     if (room <= 0) {
       site.waiting.add(lane.name)
@@ -275,6 +276,24 @@ export class DeliveryScheduler {
       this.#hands.set(recipientId, hand)
       this.#startJob(hand, route)
     }
+    return true
+  }
+
+  /** The site rests. A short rest is waited for; of a longer one each due recipient is told by an event. False when nothing is left to do now. */
+  async #waitForRest(lane: Lane, name: string, site: Site): Promise<boolean> {
+    const app = this.#app
+    const now = app.clock.now()
+    const until = site.restUntil
+    if (until - now <= UNTOLD_HOLD_MS) {
+      site.waiting.add(lane.name)
+      this.#sleepUntil(lane, until)
+      return false
+    }
+    const reason = `${name} is left alone for a while: ${site.restReason}`
+    await app.commit.write((tx) =>
+      holdDue(tx, lane.name, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE }),
+    )
+    lane.firstDue = laneFirstDue(app.db, lane.name)
     return true
   }
 
@@ -371,13 +390,20 @@ export class DeliveryScheduler {
 
   async #outcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): Promise<void> {
     const site = this.#siteOf(hand.site)
-    if (result.kind === 'unreachable') {
-      site.restUntil = this.#app.clock.now() + SITE_REST_MS
-      site.restReason = result.failure.message
-    }
+    if (session) site.failures = 0
+    if (result.kind === 'unreachable') this.#rest(site, result.failure.message)
     const verdict = judge(result)
     this.#logAttempt(hand, verdict, session)
     await this.#settle(hand, verdict, session)
+  }
+
+  /** Each time that nobody lets us in, the site is left alone longer; what fails while it rests belongs to the same time. */
+  #rest(site: Site, reason: string): void {
+    const now = this.#app.clock.now()
+    if (site.restUntil > now) return
+    site.failures++
+    site.restUntil = now + siteRestMs(site.failures)
+    site.restReason = reason
   }
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */
@@ -463,7 +489,7 @@ export class DeliveryScheduler {
   #siteOf(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      site = { inFlight: 0, restUntil: 0, restReason: '', waiting: new Set() }
+      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, waiting: new Set() }
       this.#sites.set(name, site)
     }
     return site

@@ -85,6 +85,7 @@ const sql = prepared((db) => ({
   claim: db.prepare(
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
+  hold: db.prepare('UPDATE recipients SET status = ?, next_at = ?, last_error = ? WHERE id = ? AND status IN (?, ?)'),
   begin: db.prepare(
     'UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ? AND delivery_started_at IS NULL',
   ),
@@ -183,6 +184,40 @@ export function claimDue(
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
   return claimed
+}
+
+/**
+ * Puts up to `limit` due recipients of a lane off, because nobody there would let us in: no attempt, but one `deferred` event each, so that what
+ * waits long says why and until when. Returns how many.
+ */
+export function holdDue(
+  tx: Tx,
+  lane: string,
+  hold: { now: Millis; eventTime: Millis; until: Millis; reason: string; limit: number },
+): number {
+  const statements = sql(tx.db)
+  const rows = statements.due.all(lane, hold.now, hold.limit)
+  for (const row of rows) {
+    statements.hold.run(
+      statusCode('queued'),
+      hold.until,
+      hold.reason,
+      row.id,
+      statusCode('queued'),
+      statusCode('scheduled'),
+    )
+    const email = emailOf(tx, row.emailId)
+    const at = { accountId: email.accountId, at: hold.eventTime, emailId: email.id }
+    if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
+    record(tx, {
+      ...at,
+      type: 'deferred',
+      recipientId: row.id,
+      data: { reason: hold.reason, next_retry_at: hold.until },
+    })
+    settleEmail(tx, email, 'queued', hold.eventTime)
+  }
+  return rows.length
 }
 
 /** Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. False when it is not claimed. */

@@ -256,7 +256,8 @@ describe('checkpoints', () => {
     })
     opened = []
     // Whatever does not wait for the checkpoint has come to its end by then.
-    await Bun.sleep(50)
+    await committer.barrier()
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect(isClosed).toBe(false)
     over.resolve()
     await closed

@@ -1,0 +1,69 @@
+import { expect, test } from 'bun:test'
+import { siteRestMs } from '#features/delivery/outcome.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { acceptEmail } from '#features/emails/accept.ts'
+import { draftOf } from '#features/emails/draft.ts'
+import { eventsOfEmail } from '#features/emails/read.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+
+test('a site that lets nobody in is left alone ever longer, at most 15 minutes', () => {
+  expect([1, 2, 3, 4, 5, 6, 7, 20].map(siteRestMs)).toEqual([
+    seconds(30),
+    minutes(1),
+    minutes(2),
+    minutes(4),
+    minutes(8),
+    minutes(15),
+    minutes(15),
+    minutes(15),
+  ])
+})
+
+test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  await using dns = await startDnsServer({
+    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
+    'mx.down.test': { A: ['127.0.0.1'] },
+  })
+  // Nobody listens on port 9.
+  await using service = await createTestApp({
+    delivers: true,
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9' },
+    clock,
+  })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const send = (subject: string) =>
+    acceptEmail(
+      app,
+      actor,
+      draftOf(app, { from: 'ada@sender.test', to: 'bob@down.test', subject, text_body: 'x' }, undefined),
+    )
+  const events = (id: number) => eventsOfEmail(app, actor.accountId, id).map(({ type }) => type)
+  const deferrals = (id: number) => events(id).filter((type) => type === 'deferred').length
+
+  // Three rests: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
+  for (const [index, wait] of [0, seconds(31), seconds(61)].entries()) {
+    clock.advance(wait)
+    await send(`attempt ${index}`)
+    await eventually(() => deferrals(index + 1) === 1)
+  }
+  await send('held')
+  await eventually(() => deferrals(4) === 1)
+  expect(events(4)).toEqual(['queued', 'deferred'])
+  const row = app.db
+    .query<{ attempts: number; nextAt: number; reason: string }, []>(
+      'SELECT attempts, next_at AS nextAt, last_error AS reason FROM recipients WHERE id = 4',
+    )
+    .get()
+  expect(row).toEqual({
+    attempts: 0,
+    nextAt: clock.now() + minutes(2),
+    reason: expect.stringContaining('mx.down.test is left alone for a while'),
+  })
+})
