@@ -30,7 +30,7 @@ import { systemServers } from '#protocols/dns/servers.ts'
 import { migrations } from './migrations.ts'
 
 /** WAL size at which it is copied into the database. */
-const CHECKPOINT_BYTES = 32 * MiB
+const CHECKPOINT_BYTES = 64 * MiB
 
 /** The service without its listeners: what CLI commands on a stopped service work with. */
 export interface OpenedApp {

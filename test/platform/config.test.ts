@@ -1,11 +1,15 @@
-import { describe, expect, test } from 'bun:test'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError, loadConfig, parseHostPort } from '#platform/config.ts'
 
+const folder = mkdtempSync(join(tmpdir(), 'tassis-config-'))
+let files = 0
+afterAll(() => rmSync(folder, { recursive: true }))
+
 const tomlFile = (text: string): string => {
-  const path = join(mkdtempSync(join(tmpdir(), 'tassis-config-')), 'tassis.toml')
+  const path = join(folder, `${++files}.toml`)
   writeFileSync(path, text)
   return path
 }
