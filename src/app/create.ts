@@ -59,8 +59,6 @@ export class DataDirInUse extends ConfigError {}
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const clock = options.clock ?? systemClock
   const log = options.log ?? createLog(config.logLevel)
-  // Everything below holds mail or keys.
-  process.umask(0o077)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)

@@ -25,6 +25,7 @@ import type { OpenedApp } from './create.ts'
 
 const API_INFO = {
   title: 'Tassis',
+  // The interface's version, as its paths carry it; the program's is `tassis version`.
   version: '1.0.0',
   description:
     'Transactional email: send, see what happened, and why. Every answer carries X-Request-Id; every error has the same body.',

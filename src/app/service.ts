@@ -8,6 +8,7 @@ import { startAdminSocket } from './admin-socket.ts'
 import { operations } from './cli/operations.ts'
 import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, startDelivery } from './create.ts'
 import { createHttp, listenHttp } from './http.ts'
+import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
 import { VERSION } from './version.ts'
 
@@ -28,6 +29,7 @@ type Stop = () => Promise<void>
 
 /** Starts everything, or nothing. Throws ConfigError with one sentence for what its operator has to change. */
 export async function startService(config: Config, options: CreateOptions = {}): Promise<Service> {
+  requireOwnAddresses(config)
   const opened = openApp(config, options)
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false

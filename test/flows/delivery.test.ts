@@ -22,7 +22,12 @@ test('an accepted email reaches the MX of its recipient, signed', async () => {
   const actor = await createTestAccount(app)
   await createDomain(app, actor, 'sender.test')
   app.db.run('UPDATE domains SET verified_at = 1')
-  const request: SendRequest = { from: 'Ada <ada@sender.test>', to: 'bob@receiver.test', subject: 'Grüße', text_body: 'Hello' }
+  const request: SendRequest = {
+    from: 'Ada <ada@sender.test>',
+    to: 'bob@receiver.test',
+    subject: 'Grüße',
+    text_body: 'Hello',
+  }
   const { response } = await acceptEmail(app, actor, draftOf(app, request, undefined))
   expect(response.status).toBe('queued')
   const message = await eventually(() => sink.messages[0])

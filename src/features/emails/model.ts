@@ -53,10 +53,15 @@ export const SendRequest = Type.Object(
     ),
     stream: Type.Optional(Nullable(Type.String(), 'Slug of the message stream; default `transactional`.')),
     tracking: Type.Optional(
-      Nullable(Type.Boolean(), 'Open and click tracking for this email; omitted: the default of the account.'),
+      Nullable(
+        Type.Boolean(),
+        'Open and click tracking for this email; omitted: the default of the account. Stored; this version does not track yet.',
+      ),
     ),
     transactional: Type.Optional(
-      Type.Boolean({ description: 'Default true. False adds the List-Unsubscribe headers.' }),
+      Type.Boolean({
+        description: 'Default true. False asks for the List-Unsubscribe headers, which this version does not add yet.',
+      }),
     ),
   },
   { additionalProperties: false },

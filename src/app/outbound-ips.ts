@@ -1,0 +1,18 @@
+/** @module Checks at the start that mail can be sent from the configured addresses, because later it would only be seen as deferrals. */
+import { networkInterfaces } from 'node:os'
+import { type Config, ConfigError } from '#platform/config.ts'
+
+/** Throws ConfigError for an outbound address that this machine does not have. */
+export function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'delivery' | 'outboundIps'>): void {
+  if (delivery === 'capture') return
+  const own = new Set(
+    Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((a) => a.address)),
+  )
+  // The whole of 127.0.0.0/8 is this machine.
+  const foreign = outboundIps.find((ip) => !own.has(ip) && !ip.startsWith('127.'))
+  if (foreign === undefined) return
+  const usable = [...own].filter((ip) => !ip.startsWith('127.') && ip !== '::1' && !ip.startsWith('fe80:'))
+  throw new ConfigError(
+    `TASSIS_OUTBOUND_IPS has ${foreign}, which is not an address of this machine; it has ${usable.join(', ') || 'none but loopback'}. Leave it unset to let the system choose.`,
+  )
+}
