@@ -9,8 +9,9 @@ import { draftOf } from '#features/emails/draft.ts'
 import type { SendRequest, SendResponse } from '#features/emails/model.ts'
 import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/emails/read.ts'
 import type { EventData } from '#features/events/record.ts'
-import { systemClock } from '#platform/clock.ts'
+import { type Clock, systemClock } from '#platform/clock.ts'
 import { parseUuid, randomBelow } from '#platform/ids.ts'
+import type { Log } from '#platform/log.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from './app.ts'
@@ -23,6 +24,9 @@ export interface MailFlowOptions {
   /** Port at which receiving servers are reached. */
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
+  /** The service's clock; the Workers and DNS keep the real one. */
+  readonly clock?: Clock
+  readonly log?: Log
   /** Whether the sender's domain is verified; default true. */
   readonly verified?: boolean
 }
@@ -63,6 +67,8 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
       randomId: () => randomBelow(65_536),
     }),
     settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },
+    ...(options.clock && { clock: options.clock }),
+    ...(options.log && { log: options.log }),
   })
   const { app } = service
   const actor = await createTestAccount(app)

@@ -28,13 +28,17 @@ interface IdleConnection {
 export interface Connections {
   /** An idle session of the site, if there is one. */
   reuse(site: string): Connection | undefined
-  /** Dials the hosts of a route in order, from the `from`th on. */
-  open(route: Route, from: number): Promise<Opened & { readonly nextHost: number }>
+  /** Dials the addresses of a route in order, from the `from`th on; `next` is the one after the last that was dialled. */
+  open(route: Route, from: number): Promise<Opened & { readonly next: number }>
   /** Keeps a session for the site's next message, or ends it when it is used up. */
   release(site: string, connection: Connection): void
   /** Ends all idle sessions. */
   closeIdle(): void
 }
+
+/** The addresses of a route in the order to dial them. */
+export const targetsOf = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
+  route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
 export function createConnections(clock: Clock, settings: WorkerSettings): Connections {
   const idle = new Map<string, IdleConnection[]>()
@@ -95,15 +99,14 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
         failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
         tlsDemanded: false,
       }
-      for (let index = from; index < route.hosts.length; index++) {
-        const { host, addresses } = route.hosts[index] ?? { host: '', addresses: [] }
-        for (const address of addresses) {
-          const opened = await openAddress(route, host, address)
-          if ('client' in opened) return { kind: 'open', connection: opened, nextHost: index + 1 }
-          last = unreachable(opened, host, address, route)
-        }
+      const targets = targetsOf(route)
+      for (const [index, { host, address }] of targets.entries()) {
+        if (index < from) continue
+        const opened = await openAddress(route, host, address)
+        if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
+        last = unreachable(opened, host, address, route)
       }
-      return { ...last, nextHost: route.hosts.length }
+      return { ...last, next: targets.length }
     },
     release(site, connection) {
       const { client } = connection

@@ -6,7 +6,8 @@ import type { KeyObject } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
-import type { Connection, Connections } from './connections.ts'
+import type { TransactionResult } from '#protocols/smtp/client.ts'
+import { type Connection, type Connections, targetsOf } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob } from './protocol.ts'
 
 export interface Attempt {
@@ -47,8 +48,8 @@ export async function prepareMessage(
 }
 
 /**
- * Sends a prepared message: over an idle session of the site, else over a new one at the first host of the route that opens one. When a
- * session ends before any octet of the message has left, the next host is tried.
+ * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. When a
+ * session ends before any octet of the message has left, the next address is tried; a session used before that ended uses none up.
  * @param beforeBody resolves when the start of DATA is durable; rejects when nothing may leave
  */
 export async function transmit(
@@ -58,22 +59,31 @@ export async function transmit(
   beforeBody: () => Promise<void>,
 ): Promise<Attempt> {
   const { route } = job
-  let nextHost = 0
+  const targets = targetsOf(route).length
+  let next = 0
   let connection = connections.reuse(route.site)
   for (;;) {
     if (!connection) {
-      const opened = await connections.open(route, nextHost)
-      nextHost = opened.nextHost
+      const opened = await connections.open(route, next)
+      next = opened.next
       if (opened.kind !== 'open') return { result: opened, session: undefined }
       connection = opened.connection
     }
-    const result = await sendOver(connection, job, message, beforeBody)
-    connections.release(route.site, connection)
-    const mayTryNext = result.kind === 'lost' && (connection.reused || nextHost < route.hosts.length)
+    let result: TransactionResult
+    try {
+      result = await sendOver(connection, job, message, beforeBody)
+    } finally {
+      connections.release(route.site, connection)
+    }
+    const mayTryNext = endedBeforeBody(result) && (connection.reused || next < targets)
     if (!mayTryNext) return { result, session: connection.session }
     connection = connections.reuse(route.site)
   }
 }
+
+/** The session is over and no octet of the message has left. A 421 says so in words, for example to a session that was idle too long. */
+const endedBeforeBody = (result: TransactionResult): boolean =>
+  result.kind === 'lost' || (result.kind === 'refused' && result.phase !== 'body' && result.reply.code === 421)
 
 const sendOver = ({ client }: Connection, job: DeliverJob, message: Uint8Array, beforeBody: () => Promise<void>) =>
   client.send({

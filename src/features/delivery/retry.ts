@@ -15,10 +15,10 @@ export function retryDelayMs(attempt: number, random: number): number {
   return Math.round(base * (1 + JITTER * random))
 }
 
-/** How many attempts the ladder makes until expiry, without jitter: `max_attempts` of an email. */
+/** How many attempts the ladder makes, without jitter, with the one at or after expiry that is the last: `max_attempts` of an email. */
 export function maxAttempts(expiryHours: number): number {
   let attempts = 1
-  for (let at = retryDelayMs(1, 0); at <= hours(expiryHours); at += retryDelayMs(attempts, 0)) attempts++
+  for (let at = 0; at < hours(expiryHours); at += retryDelayMs(attempts++, 0));
   return attempts
 }
 

@@ -32,8 +32,9 @@ export async function routeLane(app: App, lane: string, capture: CaptureAddress)
   return directRoute(app, lane)
 }
 
+/** A name that no mail host can have (RFC 6761 §6.4): a site of that name would share its sessions. */
 const captureRoute = ({ host, port }: CaptureAddress): Route => ({
-  site: 'capture',
+  site: 'capture.invalid',
   hosts: [{ host: 'capture.invalid', addresses: [host] }],
   port,
   tls: 'never',

@@ -7,9 +7,10 @@
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import type { Reservation } from '#platform/memory-budget.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { beginDelivery, claimDue, holdDue, laneFirstDue, openLanes } from '../emails/status.ts'
+import { beginDelivery, claimDue, countDue, holdDue, laneFirstDue, NotProcessing, openLanes } from '../emails/status.ts'
 import { createJobBuilder, type PreparedJob } from './job.ts'
 import { type AttemptInHand, judge, siteRestMs, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession, FromWorker, Route } from './protocol.ts'
@@ -33,7 +34,9 @@ interface Site {
   restReason: string
   /** Rests since a session was last had. */
   failures: number
-  /** Lanes that have due mail and found the site full. */
+  /** Sessions had since the last rest. */
+  answers: number
+  /** Lanes that have due mail and found the site full or resting; who waits longest is first. */
   readonly waiting: Set<string>
 }
 
@@ -41,9 +44,11 @@ interface Hand extends AttemptInHand {
   readonly lane: string
   readonly site: string
   readonly worker: number
+  /** It counts among the large messages in work. */
+  isLarge: boolean
   reservation: Reservation | undefined
-  /** Its place among the site's messages in flight was given back. */
-  hasLeftSite: boolean
+  /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
+  settling: Promise<void> | undefined
 }
 
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
@@ -56,6 +61,8 @@ export interface LaneState {
 
 /** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
 const CLAIMED_PER_CONNECTION = 2
+/** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's places. */
+const CLAIMED_UNANSWERED = 2
 /** A hold that is not told by an event. */
 const UNTOLD_HOLD_MS = minutes(1)
 const HELD_SLICE = 200
@@ -67,7 +74,6 @@ const STORAGE_RELEASE_MS = seconds(30)
 const LONGEST_SLEEP_MS = minutes(1)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
-const PUMP_GRACE_MS = seconds(2)
 /** A composed and signed message, its source and its copy for the socket. */
 const MEMORY_FACTOR = 4
 const SMALL_MESSAGE_BYTES = 64 * 1024
@@ -77,19 +83,26 @@ export class DeliveryScheduler {
   readonly #capture: CaptureAddress
   readonly #lanes = new Map<string, Lane>()
   readonly #sites = new Map<string, Site>()
+  /** Sites with waiting lanes. */
+  readonly #crowded = new Set<Site>()
   readonly #hands = new Map<number, Hand>()
-  /** Lanes that found all places taken. */
+  /** Lanes that found all places taken; who waits longest is first. */
   readonly #waitingForPlace = new Set<string>()
   /** Claimed jobs for which there is no memory yet, oldest first. */
   #waitingForMemory: { hand: Hand; prepared: PreparedJob; bytes: number }[] = []
   readonly #buildJob: ReturnType<typeof createJobBuilder>
   #pool: WorkerPool | undefined
   #inFlight = 0
+  #largeInWork = 0
+  /** Outcomes that the database has refused so far: while there are any, nothing more is claimed. */
+  #unstored = 0
+  /** Claims on their way to the disk. */
+  readonly #claiming = new Set<Promise<unknown>>()
   #isStopping = false
+  /** The grace of stopping is over: an outcome that is refused once more is left to the recovery of the next start. */
+  #hasGivenUp = false
   #stopListening: () => void = () => undefined
   #onSettled: () => void = () => undefined
-  /** Pumps under way: a claim of theirs may still be on its way to the disk. */
-  readonly #pumps = new Set<Promise<void>>()
 
   constructor(app: App, capture: CaptureAddress) {
     this.#app = app
@@ -127,24 +140,14 @@ export class DeliveryScheduler {
     this.#stopListening()
     for (const lane of this.#lanes.values()) lane.timer?.cancel()
     this.#pool?.postAll({ type: 'drain' })
-    // A claim on its way to the disk still makes hands, which are given back below; a pump that waits for DNS claims nothing any more.
-    await Promise.race([
-      Promise.all(this.#pumps),
-      new Promise<void>((resolve) => this.#app.clock.after(PUMP_GRACE_MS, resolve)),
-    ])
+    // What is being claimed comes into hand first, or it would stay claimed until the next start.
+    await Promise.allSettled(this.#claiming)
     await this.#begunSettled()
-    for (const hand of [...this.#hands.values()]) {
-      await this.#settle(
-        hand,
-        hand.startedAt === undefined
-          ? { kind: 'released' }
-          : {
-              kind: 'uncertain',
-              reason: 'The service was stopped while the message was being sent, so the receiver may have it',
-            },
-        undefined,
-      )
-    }
+    this.#hasGivenUp = true
+    this.#waitingForMemory = []
+    await Promise.all(
+      [...this.#hands.values()].map((hand) => hand.settling ?? this.#settle(hand, stoppedVerdict(hand), undefined)),
+    )
     this.#pool?.terminate()
   }
 
@@ -194,8 +197,7 @@ export class DeliveryScheduler {
       return
     }
     lane.isPumping = true
-    const pump = this.#pump(lane).finally(() => {
-      this.#pumps.delete(pump)
+    void this.#pump(lane).finally(() => {
       lane.isPumping = false
       if (lane.pumpAgain && !this.#isStopping) {
         lane.pumpAgain = false
@@ -204,8 +206,8 @@ export class DeliveryScheduler {
         lane.timer?.cancel()
         this.#lanes.delete(lane.name)
       }
+      this.#offerPlaces()
     })
-    this.#pumps.add(pump)
   }
 
   /** Claims and hands out what is due, as long as there is room. */
@@ -214,16 +216,14 @@ export class DeliveryScheduler {
     try {
       while (!this.#isStopping && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#sleepUntil(lane, lane.firstDue)
-        const places = this.#app.config.deliveryConcurrency - this.#inFlight
-        if (places <= 0) {
-          this.#waitingForPlace.add(lane.name)
-          return
-        }
+        if (this.#unstored > 0) return this.#sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        if (this.#freePlaces <= 0) return this.#waitIn(this.#waitingForPlace, lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
-        const isGoing =
-          routed.kind === 'route'
-            ? await this.#handOut(lane, routed.route, places)
-            : await this.#settleUnrouted(lane, routed)
+        if (this.#isStopping) return
+        const claiming =
+          routed.kind === 'route' ? this.#handOut(lane, routed.route) : this.#settleUnrouted(lane, routed)
+        this.#claiming.add(claiming)
+        const isGoing = await claiming.finally(() => this.#claiming.delete(claiming))
         if (!isGoing) return
       }
     } catch (error) {
@@ -240,43 +240,90 @@ export class DeliveryScheduler {
     )
   }
 
-  /** Claims for a site and starts the jobs. False when the lane has to wait for the site. */
-  async #handOut(lane: Lane, route: Route, places: number): Promise<boolean> {
+  /** Claims for a site and starts the jobs. False when the lane has to wait. */
+  async #handOut(lane: Lane, route: Route): Promise<boolean> {
+    const now = this.#app.clock.now()
     const site = this.#siteOf(route.site)
-    if (site.restUntil > this.#app.clock.now()) return this.#waitForRest(lane, route.site, site)
-    const room = this.#app.config.connectionsPerSite * CLAIMED_PER_CONNECTION - site.inFlight
-    if (room <= 0) {
-      site.waiting.add(lane.name)
+    if (site.restUntil > now) return this.#waitForRest(lane, route.site, site)
+    if (this.#roomAt(site) <= 0) {
+      this.#crowded.add(site)
+      this.#waitIn(site.waiting, lane)
       return false
     }
     site.waiting.delete(lane.name)
-    const limit = Math.min(room, places)
-    // Taken before the commit, so that other lanes of the site do not claim into the same places meanwhile.
+    // Looked at only now: while the route was looked up others took theirs.
+    if (this.#freePlaces <= 0) {
+      this.#waitIn(this.#waitingForPlace, lane)
+      return false
+    }
+    const limit = countDue(this.#app.db, lane.name, now, Math.min(this.#roomAt(site), this.#freePlaces))
+    // Taken before the commit, so that other lanes do not claim into the same places meanwhile.
     site.inFlight += limit
     this.#inFlight += limit
     let claimed: ReturnType<typeof claimDue> = []
     try {
-      claimed = await this.#claim(lane, limit)
+      claimed = await this.#app.commit.write((tx) => this.#claim(tx, lane, limit, now))
     } finally {
       site.inFlight -= limit - claimed.length
       this.#inFlight -= limit - claimed.length
     }
-    for (const { recipientId, emailId, attempt } of claimed) {
-      const hand: Hand = {
-        recipientId,
-        emailId,
-        attempt,
+    const hands = claimed.map(
+      (recipient): Hand => ({
+        ...recipient,
         startedAt: undefined,
         lane: lane.name,
         site: route.site,
         worker: this.#pool?.workerOf(route.site) ?? 0,
+        isLarge: false,
         reservation: undefined,
-        hasLeftSite: false,
-      }
-      this.#hands.set(recipientId, hand)
-      this.#startJob(hand, route)
-    }
+        settling: undefined,
+      }),
+    )
+    for (const hand of hands) this.#hands.set(hand.recipientId, hand)
+    for (const hand of hands) this.#startJob(hand, route)
+    lane.firstDue = laneFirstDue(this.#app.db, lane.name)
     return true
+  }
+
+  #claim(tx: Tx, lane: Lane, limit: number, now: Millis): ReturnType<typeof claimDue> {
+    const retryAt = (attempt: number) => now + retryDelayMs(attempt, 0)
+    return claimDue(tx, lane.name, { now, eventTime: this.#app.eventTime(), limit, retryAt })
+  }
+
+  get #freePlaces(): number {
+    return this.#app.config.deliveryConcurrency - this.#inFlight
+  }
+
+  #roomAt(site: Site): number {
+    const most = this.#app.config.connectionsPerSite * CLAIMED_PER_CONNECTION
+    return Math.min(most, CLAIMED_UNANSWERED * (1 + site.answers)) - site.inFlight
+  }
+
+  /** The lane waits for its turn; now and then it also looks by itself. */
+  #waitIn(line: Set<string>, lane: Lane): void {
+    line.add(lane.name)
+    this.#sleepUntil(lane, this.#app.clock.now() + LONGEST_SLEEP_MS)
+  }
+
+  /**
+   * Gives free places to who waits longest. One lane at a time: it claims as much as it can use, and when its turn is over the next one's
+   * begins, also when it used nothing.
+   */
+  #offerPlaces(): void {
+    const now = this.#app.clock.now()
+    const wakeFirst = (line: Set<string>) => {
+      const [name] = line
+      if (name === undefined) return
+      line.delete(name)
+      const lane = this.#lanes.get(name)
+      if (lane) this.#wake(lane)
+    }
+    if (this.#isStopping || this.#freePlaces <= 0) return
+    for (const site of this.#crowded) {
+      if (site.restUntil <= now && this.#roomAt(site) > 0) wakeFirst(site.waiting)
+      if (site.waiting.size === 0) this.#crowded.delete(site)
+    }
+    wakeFirst(this.#waitingForPlace)
   }
 
   /** The site rests. A short rest is waited for; of a longer one each due recipient is told by an event. False when nothing is left to do now. */
@@ -285,10 +332,12 @@ export class DeliveryScheduler {
     const now = app.clock.now()
     const until = site.restUntil
     if (until - now <= UNTOLD_HOLD_MS) {
+      this.#crowded.add(site)
       site.waiting.add(lane.name)
       this.#sleepUntil(lane, until)
       return false
     }
+    site.waiting.delete(lane.name)
     const reason = `${name} is left alone for a while: ${site.restReason}`
     await app.commit.write((tx) =>
       holdDue(tx, lane.name, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE }),
@@ -297,26 +346,12 @@ export class DeliveryScheduler {
     return true
   }
 
-  async #claim(lane: Lane, limit: number): Promise<ReturnType<typeof claimDue>> {
-    const { app, now } = { app: this.#app, now: this.#app.clock.now() }
-    const claimed = await app.commit.write((tx) =>
-      claimDue(tx, lane.name, {
-        now,
-        eventTime: app.eventTime(),
-        limit,
-        retryAt: (attempt) => now + retryDelayMs(attempt, 0),
-      }),
-    )
-    lane.firstDue = laneFirstDue(app.db, lane.name)
-    return claimed
-  }
-
   #startJob(hand: Hand, route: Route): void {
     try {
       const prepared = this.#buildJob(hand.recipientId, hand.emailId, route)
       const { sizeBytes } = prepared
       const bytes = sizeBytes <= SMALL_MESSAGE_BYTES ? 0 : sizeBytes * MEMORY_FACTOR
-      if (this.#waitingForMemory.length > 0 || !this.#reserve(hand, bytes))
+      if (bytes > 0 && (this.#waitingForMemory.length > 0 || !this.#reserve(hand, bytes)))
         this.#waitingForMemory.push({ hand, prepared, bytes })
       else this.#pool?.start(hand.worker, prepared.job, prepared.privateKeyPem)
     } catch (error) {
@@ -328,12 +363,14 @@ export class DeliveryScheduler {
     }
   }
 
-  /** Takes the job's share of the memory budget. When nothing large is in hand it always goes: else a message larger than the budget never would. */
+  /** Takes a large job's share of the memory budget. The only large one always goes: else a message larger than the budget never would. */
   #reserve(hand: Hand, bytes: number): boolean {
-    if (bytes === 0) return true
-    hand.reservation = this.#app.memory.reserve(bytes)
-    if (hand.reservation) return true
-    return ![...this.#hands.values()].some((other) => other.reservation)
+    const reservation = this.#app.memory.reserve(bytes)
+    if (!reservation && this.#largeInWork > 0) return false
+    hand.reservation = reservation
+    hand.isLarge = true
+    this.#largeInWork++
+    return true
   }
 
   #startWaitingForMemory(): void {
@@ -350,23 +387,22 @@ export class DeliveryScheduler {
     lane: Lane,
     routed: Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>,
   ): Promise<boolean> {
-    const claimed = await this.#claim(lane, UNROUTED_SLICE)
     const verdict: Verdict =
       routed.kind === 'undeliverable'
         ? { kind: 'bounced', category: routed.category, reply: routed.text }
         : { kind: 'deferred', category: routed.category, reason: routed.text, reply: undefined }
-    const next = await this.#app.commit.write((tx) =>
-      claimed.map(({ recipientId, emailId, attempt }) =>
-        writeOutcome(this.#app, tx, { recipientId, emailId, attempt, startedAt: undefined }, verdict, undefined),
-      ),
-    )
-    if (next.length > 0) lane.firstDue = laneFirstDue(this.#app.db, lane.name)
-    return claimed.length > 0
+    // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
+    await this.#app.commit.write((tx) => {
+      for (const recipient of this.#claim(tx, lane, UNROUTED_SLICE, this.#app.clock.now()))
+        writeOutcome(this.#app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+    })
+    lane.firstDue = laneFirstDue(this.#app.db, lane.name)
+    return true
   }
 
   #onMessage(message: FromWorker): void {
     const hand = this.#hands.get(message.recipientId)
-    if (!hand) return
+    if (!hand || hand.settling) return
     if (message.type === 'begin') void this.#begin(hand)
     else void this.#outcome(hand, message)
   }
@@ -390,7 +426,10 @@ export class DeliveryScheduler {
 
   async #outcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): Promise<void> {
     const site = this.#siteOf(hand.site)
-    if (session) site.failures = 0
+    if (session) {
+      site.failures = 0
+      site.answers++
+    }
     if (result.kind === 'unreachable') this.#rest(site, result.failure.message)
     const verdict = judge(result)
     this.#logAttempt(hand, verdict, session)
@@ -402,8 +441,14 @@ export class DeliveryScheduler {
     const now = this.#app.clock.now()
     if (site.restUntil > now) return
     site.failures++
+    site.answers = 0
     site.restUntil = now + siteRestMs(site.failures)
     site.restReason = reason
+    // Who waits for room waits for the end of the rest from now on: perhaps nobody leaves the site any more.
+    for (const name of site.waiting) {
+      const lane = this.#lanes.get(name)
+      if (lane) this.#wake(lane)
+    }
   }
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */
@@ -421,7 +466,9 @@ export class DeliveryScheduler {
   }
 
   #onWorkerDeath(worker: number): void {
-    for (const hand of [...this.#hands.values()].filter((h) => h.worker === worker)) {
+    const notGiven = new Set(this.#waitingForMemory.map(({ hand }) => hand))
+    const lost = [...this.#hands.values()].filter((h) => h.worker === worker && !h.settling && !notGiven.has(h))
+    for (const hand of lost) {
       const verdict: Verdict =
         hand.startedAt === undefined
           ? {
@@ -437,12 +484,17 @@ export class DeliveryScheduler {
             }
       void this.#settle(hand, verdict, undefined)
     }
-    this.#waitingForMemory = this.#waitingForMemory.filter(({ hand }) => hand.worker !== worker)
+  }
+
+  #settle(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    this.#leaveSite(hand)
+    hand.settling = this.#store(hand, verdict, session)
+    return hand.settling
   }
 
   /** Writes the verdict, again and again while the database refuses: an outcome is never dropped. */
-  async #settle(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
-    this.#leaveSite(hand)
+  async #store(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    let isRefused = false
     for (;;) {
       try {
         const releaseAt =
@@ -454,42 +506,46 @@ export class DeliveryScheduler {
         if (nextAt !== undefined) this.#due(hand.lane, nextAt)
         break
       } catch (error) {
-        this.#app.log.error(
-          { err: error, recipient: hand.recipientId },
-          'an outcome could not be stored; it is tried again',
-        )
-        if (this.#isStopping) break
+        const { log } = this.#app
+        if (error instanceof NotProcessing) {
+          log.error(
+            { err: error, recipient: hand.recipientId },
+            'an outcome came for a recipient that is not in delivery',
+          )
+          this.#hands.delete(hand.recipientId)
+          break
+        }
+        log.error({ err: error, recipient: hand.recipientId }, 'an outcome could not be stored; it is tried again')
+        if (this.#hasGivenUp) {
+          this.#hands.delete(hand.recipientId)
+          break
+        }
+        if (!isRefused) this.#unstored++
+        isRefused = true
         await this.#app.clock.sleep(STORAGE_RETRY_MS)
       }
     }
+    if (isRefused) this.#unstored--
     this.#onSettled()
   }
 
   /** Gives place and memory back, and wakes who waits for them. */
   #leaveSite(hand: Hand): void {
-    if (hand.hasLeftSite) return
-    hand.hasLeftSite = true
+    if (hand.isLarge) this.#largeInWork--
     hand.reservation?.release()
-    hand.reservation = undefined
     this.#inFlight--
     const site = this.#siteOf(hand.site)
     site.inFlight--
     this.#startWaitingForMemory()
-    const now = this.#app.clock.now()
-    const woken = [...this.#waitingForPlace, ...(site.restUntil > now ? [] : site.waiting)]
-    this.#waitingForPlace.clear()
-    if (site.restUntil <= now) site.waiting.clear()
-    for (const name of woken) {
-      const lane = this.#lanes.get(name)
-      if (lane) this.#wake(lane)
-    }
-    if (site.inFlight === 0 && site.waiting.size === 0 && site.restUntil <= now) this.#sites.delete(hand.site)
+    this.#offerPlaces()
+    if (site.inFlight === 0 && site.waiting.size === 0 && site.restUntil <= this.#app.clock.now())
+      this.#sites.delete(hand.site)
   }
 
   #siteOf(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, waiting: new Set() }
+      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, answers: 0, waiting: new Set() }
       this.#sites.set(name, site)
     }
     return site
@@ -509,3 +565,12 @@ export class DeliveryScheduler {
     })
   }
 }
+
+/** What becomes of a message that is still in hand when the service ends. */
+const stoppedVerdict = (hand: Hand): Verdict =>
+  hand.startedAt === undefined
+    ? { kind: 'released' }
+    : {
+        kind: 'uncertain',
+        reason: 'The service was stopped while the message was being sent, so the receiver may have it',
+      }

@@ -24,7 +24,7 @@ export interface WorkerPoolOptions {
   readonly clock: Clock
   readonly log: Log
   readonly onMessage: (worker: number, message: FromWorker) => void
-  /** Everything that this Worker had in hand is gone. Another one is already starting. */
+  /** Everything that this Worker had in hand is gone. What it is given from now on is for the one that takes its place. */
   readonly onDeath: (worker: number) => void
 }
 
@@ -35,19 +35,28 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   const workers: (Worker | undefined)[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
-  const post = (index: number, message: ToWorker): void => workers[index]?.postMessage(JSON.stringify(message))
+  /** What was said to a Worker that is dead, for the one that takes its place. */
+  const unsaid: ToWorker[][] = []
+  const post = (index: number, message: ToWorker): void => {
+    const worker = workers[index]
+    if (worker) worker.postMessage(JSON.stringify(message))
+    else unsaid[index]?.push(message)
+  }
 
   const start = (index: number) => {
     const worker = startWorker('delivery')
     workers[index] = worker
-    keysSent[index] = new Set()
-    worker.onmessage = ({ data }: MessageEvent<string>) => options.onMessage(index, JSON.parse(data) as FromWorker)
     let isDead = false
+    worker.onmessage = ({ data }: MessageEvent<string>) => {
+      if (!isDead) options.onMessage(index, JSON.parse(data) as FromWorker)
+    }
     const died = (reason: string) => {
       if (isDead || terminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
       workers[index] = undefined
+      keysSent[index] = new Set()
+      unsaid[index] = []
       worker.terminate()
       options.onDeath(index)
       options.clock.after(RESTART_DELAY_MS, () => {
@@ -57,8 +66,12 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
     worker.onerror = (event) => died(event.message)
     worker.addEventListener('close', () => died('closed'))
     post(index, { type: 'settings', settings: options.settings })
+    for (const message of unsaid[index]?.splice(0) ?? []) post(index, message)
   }
-  for (let index = 0; index < options.count; index++) start(index)
+  for (let index = 0; index < options.count; index++) {
+    keysSent[index] = new Set()
+    start(index)
+  }
 
   return {
     workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),

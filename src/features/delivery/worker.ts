@@ -28,8 +28,8 @@ let draining = false
 const sites = new Map<string, Site>()
 /** Recipients whose `begin` was said and not answered. */
 const awaitingGo = new Map<number, Running>()
-/** By domain; parsing a PEM costs more than a signature. */
-const keys = new Map<number, KeyObject>()
+/** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
+const keys = new Map<number, KeyObject | string>()
 
 const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
 
@@ -45,7 +45,7 @@ self.onmessage = (event: MessageEvent<string>) => {
       connections = createConnections(systemClock, settings)
       return
     case 'key':
-      keys.set(data.domainId, createPrivateKey(data.privateKeyPem))
+      keys.set(data.domainId, data.privateKeyPem)
       return
     case 'start':
       void start(data.job)
@@ -66,9 +66,7 @@ self.onmessage = (event: MessageEvent<string>) => {
 async function start(job: DeliverJob): Promise<void> {
   if (draining) return end(job, { kind: 'dropped' })
   try {
-    const key = keys.get(job.dkim.domainId)
-    if (!key) throw new Error('the DKIM key of the sending domain is missing')
-    const message = await prepareMessage(job, content, key)
+    const message = await prepareMessage(job, content, keyOf(job.dkim.domainId))
     if (draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: [], running: 0 }
     sites.set(job.route.site, site)
@@ -77,6 +75,15 @@ async function start(job: DeliverJob): Promise<void> {
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
+}
+
+function keyOf(domainId: number): KeyObject {
+  const known = keys.get(domainId)
+  if (known === undefined) throw new Error('the DKIM key of the sending domain is missing')
+  if (typeof known !== 'string') return known
+  const key = createPrivateKey(known)
+  keys.set(domainId, key)
+  return key
 }
 
 function serve(name: string, site: Site): void {

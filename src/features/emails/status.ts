@@ -57,7 +57,8 @@ export function emailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
-    return recipients.every((s) => s === 'queued' || s === 'rejected') ? 'queued' : 'processing'
+    // Also when a deferral made one queued whose others still wait for their time.
+    return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
   return WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'
 }
@@ -86,12 +87,16 @@ const sql = prepared((db) => ({
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
   hold: db.prepare('UPDATE recipients SET status = ?, next_at = ?, last_error = ? WHERE id = ? AND status IN (?, ?)'),
-  begin: db.prepare(
-    'UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ? AND delivery_started_at IS NULL',
+  dueCount: db.prepare<{ n: number }, [string, number, number]>(
+    'SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 LIMIT ?)',
   ),
-  requeue: db.prepare(
-    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - ?, smtp_response = ?, last_error = ?, sending_ip = ?
+  begin: db.prepare('UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ?'),
+  defer: db.prepare(
+    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
      WHERE id = ? AND status = ?`,
+  ),
+  release: db.prepare(
+    'UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?',
   ),
   finish: db.prepare(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
@@ -116,9 +121,12 @@ const sql = prepared((db) => ({
 
 const emailOf = (tx: Tx, emailId: number): EmailRow => {
   const email = sql(tx.db).email.get(emailId)
-  if (!email) throw new Error(`email ${emailId} does not exist`)
+  if (!email) throw new NotProcessing(`email ${emailId} does not exist`)
   return email
 }
+
+/** An outcome for a recipient that is no longer claimed, or gone: writing it again can never succeed. */
+export class NotProcessing extends Error {}
 
 /** Counts an email under a status in the hour it was accepted: the totals of lists, and the books that `tassis check` audits. */
 export const countStatus = (
@@ -152,6 +160,10 @@ export const openLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waitin
 /** When the lane's next recipient is due; undefined when it has none. */
 export const laneFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
+
+/** How many recipients of a lane are due at `now`, counted up to `limit`. */
+export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>
+  sql(db).dueCount.get(lane, now, limit)?.n ?? 0
 
 /**
  * Claims up to `limit` due recipients of a lane: stores the attempt and when it would be due again if the process died now. A scheduled email
@@ -220,7 +232,10 @@ export function holdDue(
   return rows.length
 }
 
-/** Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. False when it is not claimed. */
+/**
+ * Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. Again within an attempt when a session
+ * ended before any octet and the next host is at its 354. False when the recipient is not claimed.
+ */
 export function beginDelivery(tx: Tx, recipientId: number, now: Millis): boolean {
   return sql(tx.db).begin.run(now, recipientId, statusCode('processing')).changes === 1
 }
@@ -239,17 +254,16 @@ export function deferRecipient(
   facts: AttemptFacts,
 ): void {
   const email = emailOf(tx, at.emailId)
-  const { changes } = sql(tx.db).requeue.run(
+  const { changes } = sql(tx.db).defer.run(
     statusCode('queued'),
     at.nextAt,
-    0,
     facts.smtpResponse ?? null,
     facts.lastError ?? null,
     facts.sendingIp ?? null,
     at.recipientId,
     statusCode('processing'),
   )
-  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not processing`)
+  if (changes !== 1) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
   record(tx, {
     accountId: email.accountId,
     type: 'deferred',
@@ -261,18 +275,12 @@ export function deferRecipient(
   settleEmail(tx, email, 'queued', at.now)
 }
 
-/** Gives a claimed recipient back as if it had never been claimed: its attempt did not happen. No event. */
+/**
+ * Gives a claimed recipient back as if it had never been claimed: its attempt did not happen, and what the one before ended with stays. No
+ * event.
+ */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
-  const { changes } = sql(tx.db).requeue.run(
-    statusCode('queued'),
-    nextAt,
-    1,
-    null,
-    null,
-    null,
-    recipientId,
-    statusCode('processing'),
-  )
+  const { changes } = sql(tx.db).release.run(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
   if (changes === 1) settleEmail(tx, emailOf(tx, emailId), 'queued', now)
 }
 
@@ -313,7 +321,7 @@ export function finishRecipient(
     at.recipientId,
     statusCode('processing'),
   )
-  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not processing`)
+  if (changes !== 1) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
   for (const type of EVENTS_OF[outcome.status]) {
     // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
     const data = type === 'sent' ? undefined : outcome.data

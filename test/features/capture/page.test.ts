@@ -44,6 +44,7 @@ const hostileMessage = (): Uint8Array =>
 
 const envelope = {
   recipientId: 5,
+  emailId: 3,
   mailFrom: `${ATTACK}@x.test`,
   rcptTo: `${ATTACK}@y.test`,
   receivedAt: Date.UTC(2026, 0, 1),
@@ -111,7 +112,7 @@ test('what it says is on the page as text', async () => {
   const asText = escapeHtml(ATTACK)
   expect(page.text).toContain(`<h1><bdi>${asText}</bdi></h1>`)
   expect(page.text).toContain(`aria-labelledby="text">\n${asText}</pre>`)
-  expect(page.text).toContain(`<dt>RCPT TO</dt><dd><bdi>${asText}@y.test</bdi></dd>`)
+  expect(page.text).toContain(`<dt>Recipient</dt><dd><bdi>${asText}@y.test</bdi></dd>`)
 })
 
 test('its HTML stands only in a frame that is sandboxed without exceptions and whose policy comes first and loads nothing', async () => {
@@ -138,9 +139,11 @@ test('a hostile subject or address adds no element to the list', async () => {
     'h1',
     'head',
     'html lang',
+    'li',
     'main',
     'meta charset',
     'meta name content',
+    'p',
     'style',
     'table',
     'tbody',
@@ -150,7 +153,33 @@ test('a hostile subject or address adds no element to the list', async () => {
     'time datetime',
     'title',
     'tr',
+    'ul',
   ])
+})
+
+test('the list has one row an email, with each recipient and a link to what was captured for it', async () => {
+  const head = await parseHead(Buffer.from('Subject: Hello\r\n'))
+  const capture = (recipientId: number, emailId: number) => ({
+    envelope: { ...envelope, recipientId, emailId, rcptTo: `r${recipientId}@x.test` },
+    head,
+  })
+  const { text } = capturedListPage([capture(9, 4), capture(8, 3), capture(7, 3)])
+  const rows = text.split('<tr>').slice(2)
+  expect(rows.map((row) => [...row.matchAll(/href="([^"]+)"/g)].map((match) => match[1]))).toEqual([
+    ['/dev/captured/9'],
+    ['/dev/captured/7', '/dev/captured/8', '/dev/captured/7'],
+  ])
+  expect(rows.map((row) => [...row.matchAll(/r\d@x\.test/g)].map(([address]) => address))).toEqual([
+    ['r9@x.test'],
+    ['r7@x.test', 'r8@x.test'],
+  ])
+})
+
+test('the pages say that nothing has left this machine and lead to the API', async () => {
+  for (const { text } of [capturedListPage([]), await messagePage(hostileMessage())]) {
+    expect(text).toContain('Nothing of this has left this machine')
+    expect(text).toContain('<a href="/docs">')
+  }
 })
 
 test('the pages are sent with a policy that forbids scripts and other hosts', async () => {

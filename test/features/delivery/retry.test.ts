@@ -23,9 +23,9 @@ test('jitter only lengthens a wait, by at most a tenth', () => {
 })
 
 test('max_attempts counts the attempts until expiry', () => {
-  // At 0, 5, 15, 35, 75 minutes, then 2:15, 4:15, 8:15, 16:15, 24:15, 32:15, 40:15 hours.
-  expect(maxAttempts(48)).toBe(12)
-  expect(maxAttempts(1)).toBe(4)
+  // At 0, 5, 15, 35, 75 minutes, then 2:15, 4:15, 8:15, 16:15, 24:15, 32:15, 40:15 and, as the last, 48:15 hours.
+  expect(maxAttempts(48)).toBe(13)
+  expect(maxAttempts(1)).toBe(5)
 })
 
 test('a message expires when its age reaches the limit, not before', () => {

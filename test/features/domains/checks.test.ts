@@ -108,7 +108,7 @@ describe('all checks', () => {
       ),
       mx: failing(
         'missing',
-        'There is no MX record at example.com. It is only needed to receive mail through this service. Publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'There is no MX record at example.com. One to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     })
   })
@@ -515,7 +515,7 @@ describe('return_path and mx', () => {
     expect(inbound).toEqual(
       failing(
         'wrong',
-        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. That is right as long as you receive mail there; point it to us only when all mail of the domain is to come here. Publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it so to go on receiving mail there: one to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     )
   })
@@ -524,7 +524,7 @@ describe('return_path and mx', () => {
     expect((await check(mx([10, 'mail.tassis.test'], [preference, 'a.test']))).return_path).toEqual(
       failing(
         'wrong',
-        `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and the lowest number is used first. Bounces of your mail must come back to us. For that, remove the others or give mail.tassis.test the lowest number.`,
+        `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and the lowest number is used first. Bounces of your mail must come back to us. Remove the others or give mail.tassis.test the lowest number.`,
       ),
     )
   })

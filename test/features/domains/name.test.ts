@@ -21,7 +21,7 @@ describe('a domain to register', () => {
     ['', 'is empty'],
     ['  ', 'is empty'],
     ['localhost', 'no top-level domain'],
-    ['com', 'no top-level domain'],
+    ['com', 'com has no top-level domain; give the whole name, such as example.com.'],
     ['co.uk', 'public suffix'],
     ['github.io', 'public suffix'],
     ['192.0.2.1', 'IP address'],

@@ -7,6 +7,8 @@ const cases: readonly [recipients: Status[], email: Status][] = [
   [['queued', 'queued'], 'queued'],
   [['scheduled', 'scheduled'], 'scheduled'],
   [['queued', 'rejected'], 'queued'],
+  [['queued', 'scheduled'], 'queued'],
+  [['sent', 'scheduled'], 'processing'],
   [['processing', 'queued'], 'processing'],
   [['sent', 'queued'], 'processing'],
   [['bounced', 'processing'], 'processing'],

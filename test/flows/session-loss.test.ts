@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'bun:test'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+/** Mail hosts of one domain, by preference, all the same server: its sessions come in the order in which the hosts are tried. */
+const hosts = (count: number): Zone => ({
+  'receiver.test': {
+    MX: Array.from({ length: count }, (_, i) => ({ preference: i, exchange: `mx${i}.receiver.test` })),
+  },
+  ...Object.fromEntries(Array.from({ length: count }, (_, i) => [`mx${i}.receiver.test`, { A: ['127.0.0.1'] }])),
+})
+
+const messagesOf = (server: ScriptedSmtp): number =>
+  server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
+
+/** Sends one message while nothing else goes on; waits until the Worker has closed what it will not use again. */
+async function outcomeOf(flow: MailFlow) {
+  const { recipient, events } = await flow.outcome('bob@receiver.test')
+  return { recipient, types: events.map(({ type }) => type) }
+}
+
+describe('a session that ends', () => {
+  const drops = ['end', 'reset'] as const
+  const definite: [string, SmtpScript][] = drops.flatMap((drop): [string, SmtpScript][] => [
+    [`at the greeting (${drop})`, { greeting: { drop } }],
+    [`at EHLO (${drop})`, { ehlo: { drop } }],
+    [`at MAIL (${drop})`, { mail: { drop } }],
+    [`at RCPT (${drop})`, { rcpt: { drop } }],
+    [`at DATA (${drop})`, { data: { drop } }],
+    [`at the 354, before the start is stored (${drop})`, { data: { say: '354 Go ahead', drop } }],
+  ])
+  const softly: [string, SmtpScript][] = [
+    ['by a 421 to the connection', { greeting: '421 4.3.2 Closing' }],
+    ['by a 421 to EHLO', { ehlo: '421 4.3.2 Closing' }],
+    ['by a 421 to MAIL', { mail: { say: '421 4.3.2 Closing', drop: 'end' } }],
+    ['by a 421 to RCPT', { rcpt: { say: '421 4.3.2 Closing', drop: 'end' } }],
+    ['by a 421 to DATA', { data: { say: '421 4.3.2 Closing', drop: 'end' } }],
+  ]
+
+  test.each([...definite, ...softly])('%s defers when there is no other host', async (_, script) => {
+    await using server = await startScriptedSmtp(script)
+    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+    const { recipient, types } = await outcomeOf(flow)
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1, deliveryStartedAt: null })
+    expect(recipient.nextAt).toBeGreaterThan(flow.app.clock.now())
+    expect(types).toEqual(['deferred'])
+    expect(messagesOf(server)).toBe(0)
+    expectBalanced(flow.service)
+  })
+
+  test.each([...definite, ...softly])('%s is followed by the next host, within the same attempt', async (_, script) => {
+    let sessions = 0
+    const steps = Object.entries(script) as [keyof SmtpScript, never][]
+    const good: Readonly<Record<string, string>> = {
+      greeting: '220 mx.example.test',
+      ehlo: '250-mx.example.test\r\n250 PIPELINING',
+      mail: '250 ok',
+      rcpt: '250 ok',
+      data: '354 go',
+    }
+    const bad = new WeakSet<object>()
+    const server = await startScriptedSmtp(
+      Object.fromEntries(
+        steps.map(([name, reaction]) => [
+          name,
+          (_line: string, session: object) => {
+            if (sessions++ === 0) bad.add(session)
+            return bad.has(session) ? reaction : good[name]
+          },
+        ]),
+      ),
+    )
+    await using _server = server
+    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+    const { recipient, types } = await outcomeOf(flow)
+    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+    expect(recipient.deliveryStartedAt).not.toBeNull()
+    expect(types).toEqual(['sent', 'delivered'])
+    expect(messagesOf(server)).toBe(1)
+    expectBalanced(flow.service)
+  })
+
+  const unknown: [string, SmtpScript][] = drops.flatMap((drop): [string, SmtpScript][] => [
+    [`in the message (${drop})`, { midBody: { afterBytes: 100, reaction: { drop } } }],
+    [`after the final dot (${drop})`, { body: { drop } }],
+    [`with half a reply to the final dot (${drop})`, { body: { say: '250-Queued', drop } }],
+  ])
+
+  test.each(unknown)('%s is uncertain and goes to no other host', async (_, script) => {
+    await using server = await startScriptedSmtp(script)
+    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+    const { recipient, types } = await outcomeOf(flow)
+    expect(recipient).toMatchObject({ status: 'uncertain', attempts: 1, nextAt: null })
+    expect(recipient.deliveryStartedAt).not.toBeNull()
+    expect(types).toEqual(['uncertain'])
+    expect(server.sessions).toHaveLength(1)
+    expectBalanced(flow.service)
+  })
+
+  test('in order right after the reply to the final dot has accepted the message', async () => {
+    await using server = await startScriptedSmtp({ body: { say: '250 2.0.0 Queued', drop: 'end' } })
+    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+    expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent', attempts: 1 })
+    expect(messagesOf(server)).toBe(1)
+    expectBalanced(flow.service)
+  })
+
+  test.each([
+    ['4xx', '451 4.3.0 Later', 'queued'],
+    ['421', '421 4.3.0 Later', 'queued'],
+    ['5xx', '554 5.6.0 No', 'bounced'],
+  ])('a %s to the final dot is definite: no start of delivery is left', async (_, body, status) => {
+    await using server = await startScriptedSmtp({ body })
+    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+    const { recipient, types } = await outcomeOf(flow)
+    expect(recipient).toMatchObject({ status, attempts: 1, deliveryStartedAt: null })
+    expect(types).toEqual([status === 'queued' ? 'deferred' : 'bounced'])
+    expect(server.sessions).toHaveLength(1)
+    expectBalanced(flow.service)
+  })
+})
+
+describe('a session used before', () => {
+  const once = (reaction: SmtpScript['mail']): SmtpScript => ({ mail: ['250 2.1.0 ok', reaction as string] })
+  test.each([
+    ['closes when it is used again', once({ drop: 'end' })],
+    ['is reset when it is used again', once({ drop: 'reset' })],
+    ['says 421 when it is used again', once({ say: '421 4.4.2 Idle for too long', drop: 'end' })],
+    ['accepts the envelope and closes at DATA', { data: ['354 go', { drop: 'end' }] } satisfies SmtpScript],
+    [
+      'closes at the 354, before the start is stored',
+      { data: ['354 go', { say: '354 go', drop: 'end' }] } satisfies SmtpScript,
+    ],
+  ] as [string, SmtpScript][])(
+    'that %s is followed by a new one to the same host, in the same attempt',
+    async (_, script) => {
+      await using server = await startScriptedSmtp(script)
+      await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+      expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
+      const { recipient, types } = await outcomeOf(flow)
+      expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+      expect(types).toEqual(['sent', 'delivered'])
+      expect(server.sessions.map(({ messages }) => messages.length)).toEqual([1, 1])
+      expectBalanced(flow.service)
+    },
+  )
+
+  test('that closes in the message is uncertain, and nothing is sent again', async () => {
+    await using server = await startScriptedSmtp({ body: ['250 2.0.0 Queued', { drop: 'end' }] })
+    await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
+    expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
+    expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'uncertain', attempts: 1 })
+    expect(server.sessions).toHaveLength(1)
+    expectBalanced(flow.service)
+  })
+})
+
+describe('addresses', () => {
+  test('when the session at the first address of a host is lost, the second is used', async () => {
+    let sessions = 0
+    await using server = await startScriptedSmtp({ mail: () => (sessions++ === 0 ? { drop: 'end' } : '250 ok') })
+    // The same server under two addresses.
+    const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'], AAAA: ['::ffff:127.0.0.1'] } }
+    await using flow = await startMailFlow({ zone, smtpPort: server.port, settings: { TASSIS_IPV6: 'true' } })
+    expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent', attempts: 1 })
+  })
+
+  test.each([['127.0.0.1'], ['10.0.0.1'], ['169.254.169.254'], ['192.168.1.1'], ['0.0.0.0'], ['100.64.0.1']])(
+    'a mail host at %s is not dialled unless private networks are allowed',
+    async (address) => {
+      await using server = await startScriptedSmtp()
+      await using flow = await startMailFlow({
+        zone: {
+          'receiver.test': { MX: [{ preference: 1, exchange: 'mx.receiver.test' }] },
+          'mx.receiver.test': { A: [address] },
+        },
+        smtpPort: server.port,
+        settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' },
+      })
+      const { recipient, events } = await flow.outcome('bob@receiver.test')
+      expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })
+      expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'dns_failure' } }])
+      expect(recipient.lastError).toContain('private or reserved')
+      expect(server.sessions).toEqual([])
+    },
+  )
+
+  test.each([['::1'], ['fe80::1'], ['fd00::1'], ['::ffff:127.0.0.1']])(
+    'a mail host at %s is not dialled unless private networks are allowed',
+    async (address) => {
+      await using flow = await startMailFlow({
+        zone: { 'receiver.test': { AAAA: [address] } },
+        settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false', TASSIS_IPV6: 'true' },
+      })
+      const { recipient } = await flow.outcome('bob@receiver.test')
+      expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })
+      expect(recipient.lastError).toContain('private or reserved')
+    },
+  )
+
+  test('a mail host called like our own capture server gets its mail itself', async () => {
+    await using server = await startScriptedSmtp()
+    await using flow = await startMailFlow({
+      zone: { 'receiver.test': { MX: [{ preference: 1, exchange: 'capture' }] }, capture: { A: ['127.0.0.1'] } },
+      smtpPort: server.port,
+    })
+    flow.app.db.run('UPDATE domains SET verified_at = NULL')
+    expect((await flow.outcome('bob@receiver.test')).recipient).toMatchObject({ status: 'sent' })
+    expect(server.sessions).toEqual([])
+    flow.app.db.run('UPDATE domains SET verified_at = 1')
+    expect((await flow.outcome('bob@receiver.test')).recipient).toMatchObject({ status: 'sent' })
+    expect(messagesOf(server)).toBe(1)
+  })
+})
