@@ -9,7 +9,7 @@ import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Reservation } from '#platform/memory-budget.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { beginDelivery, claimDue, countDue, holdDue, laneFirstDue, NotProcessing, openLanes } from '../emails/status.ts'
 import { createJobBuilder, type PreparedJob } from './job.ts'
 import { type AttemptInHand, judge, siteRestMs, type Verdict, writeOutcome } from './outcome.ts'
@@ -285,9 +285,15 @@ export class DeliveryScheduler {
     return true
   }
 
-  #claim(tx: Tx, lane: Lane, limit: number, now: Millis): ReturnType<typeof claimDue> {
+  #claim(tx: Tx, lane: Lane, limit: number, now: Millis, dueSince?: Millis): ReturnType<typeof claimDue> {
     const retryAt = (attempt: number) => now + retryDelayMs(attempt, 0)
-    return claimDue(tx, lane.name, { now, eventTime: this.#app.eventTime(), limit, retryAt })
+    return claimDue(tx, lane.name, {
+      now,
+      eventTime: this.#app.eventTime(),
+      limit,
+      retryAt,
+      ...(dueSince !== undefined && { dueSince }),
+    })
   }
 
   get #freePlaces(): number {
@@ -339,11 +345,24 @@ export class DeliveryScheduler {
     }
     site.waiting.delete(lane.name)
     const reason = `${name} is left alone for a while: ${site.restReason}`
-    await app.commit.write((tx) =>
-      holdDue(tx, lane.name, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE }),
-    )
+    await app.commit.write((tx) => {
+      this.#expireHeld(tx, lane, now, reason)
+      holdDue(tx, lane.name, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE })
+    })
     lane.firstDue = laneFirstDue(app.db, lane.name)
     return true
+  }
+
+  /**
+   * Mail that is older than it may become ends here: the attempt that began the rest was made for all who wait. Else so few would be tried at a
+   * dead site that the others outlived their time by days.
+   */
+  #expireHeld(tx: Tx, lane: Lane, now: Millis, reason: string): void {
+    const dueSince = now - hours(this.#app.config.retryExpiryHours)
+    const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined }
+    for (const claimed of this.#claim(tx, lane, HELD_SLICE, now, dueSince)) {
+      writeOutcome(this.#app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
+    }
   }
 
   #startJob(hand: Hand, route: Route): void {

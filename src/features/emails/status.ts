@@ -83,6 +83,13 @@ const sql = prepared((db) => ({
   due: db.prepare<{ id: number; emailId: number; status: number; attempts: number }, [string, number, number]>(
     'SELECT id, email_id AS emailId, status, attempts FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 ORDER BY next_at LIMIT ?',
   ),
+  dueAndOld: db.prepare<
+    { id: number; emailId: number; status: number; attempts: number },
+    [string, number, number, number]
+  >(
+    `SELECT recipients.id, email_id AS emailId, recipients.status, attempts FROM recipients JOIN emails ON emails.id = email_id
+     WHERE lane = ? AND next_at <= ? AND recipients.status <> 2 AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
+  ),
   claim: db.prepare(
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
@@ -168,16 +175,21 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
 /**
  * Claims up to `limit` due recipients of a lane: stores the attempt and when it would be due again if the process died now. A scheduled email
  * becomes queued first, with its event. Returns their ids in order of time.
- * @param retryAt due time after the given attempt (1 is the first)
+ * @param due.retryAt due time after the given attempt (1 is the first)
+ * @param due.dueSince only those that were first due at this time or before
  */
 export function claimDue(
   tx: Tx,
   lane: string,
-  due: { now: Millis; eventTime: Millis; limit: number; retryAt: (attempt: number) => Millis },
+  due: { now: Millis; eventTime: Millis; limit: number; retryAt: (attempt: number) => Millis; dueSince?: Millis },
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const statements = sql(tx.db)
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
-  for (const row of statements.due.all(lane, due.now, due.limit)) {
+  const rows =
+    due.dueSince === undefined
+      ? statements.due.all(lane, due.now, due.limit)
+      : statements.dueAndOld.all(lane, due.now, due.dueSince, due.limit)
+  for (const row of rows) {
     const attempt = row.attempts + 1
     const from = statusName(row.status)
     if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.

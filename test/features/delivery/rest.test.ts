@@ -67,3 +67,33 @@ test('mail held by a rest of over a minute has one deferred event with reason an
     reason: expect.stringContaining('mx.down.test is left alone for a while'),
   })
 })
+
+test('mail that is held and older than it may become bounces as expired, and is a dead letter', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  await using dns = await startDnsServer({
+    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
+    'mx.down.test': { A: ['127.0.0.1'] },
+  })
+  const settings = { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9', TASSIS_RETRY_EXPIRY_HOURS: '1' }
+  await using service = await createTestApp({ delivers: true, settings, clock })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  for (let n = 0; n < 60; n++) {
+    const request = { from: 'ada@sender.test', to: `bob${n}@down.test`, subject: 'x', text_body: 'x' }
+    await acceptEmail(app, actor, draftOf(app, request, undefined))
+  }
+  const open = () =>
+    app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n
+  // Far fewer attempts than recipients can be made in two hours of rests of up to 15 minutes.
+  for (let step = 0; step < 130 && open() !== 0; step++) {
+    clock.advance(minutes(1))
+    await Bun.sleep(10)
+  }
+  await eventually(() => open() === 0)
+  expect(app.db.query('SELECT DISTINCT status, bounce_category AS category FROM recipients').all()).toEqual([
+    { status: 4, category: 'expired' },
+  ])
+  expect(app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 60 })
+})
