@@ -69,9 +69,12 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const databasePath = join(config.dataDir, 'tassis.db')
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
-    const db = openDatabase(databasePath)
-    migrateOrExplain(db)
-    checkMasterKey(db, keys)
+    const db = explainDamage(databasePath, RESTORE, () => {
+      const opened = openDatabase(databasePath)
+      migrateOrExplain(opened)
+      checkMasterKey(opened, keys)
+      return opened
+    })
 
     const checkpointer = createCheckpointer(log)
     const committerOptions: CommitterOptions = {
@@ -91,13 +94,15 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
     })
     const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
-    const captures = openCaptureStore({
-      dataDir: config.dataDir,
-      clock,
-      maxBytes: config.captureMaxBytes,
-      maxAgeMs: hours(config.captureMaxHours),
-      committerOptions,
-    })
+    const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
+      openCaptureStore({
+        dataDir: config.dataDir,
+        clock,
+        maxBytes: config.captureMaxBytes,
+        maxAgeMs: hours(config.captureMaxHours),
+        committerOptions,
+      }),
+    )
     const dns = {
       servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
       clock,
@@ -166,14 +171,34 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
 
 function makeDataDirectory(path: string): void {
   try {
+    if (statSync(path, { throwIfNoEntry: false })?.isFile()) throw isAFile(path)
     mkdirSync(path, { recursive: true, mode: 0o700 })
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    if (!statSync(path).isDirectory()) throw new Error('it is not a folder')
   } catch (error) {
+    if (error instanceof ConfigError) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new ConfigError(
       `TASSIS_DATA_DIR is "${path}", which cannot be used (${reason}); give a folder that this user may write to.`,
     )
+  }
+}
+
+export const isAFile = (path: string): ConfigError =>
+  new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; give a folder that this user may write to.`)
+
+/** What to do when the database is damaged. */
+export const RESTORE = 'stop Tassis and put the data directory back from its backup'
+const DELETE_CAPTURES = 'stop Tassis and delete this file, which holds only captured mail'
+
+/** Runs what reads the database at `path`; when the file is damaged, throws ConfigError that names it and says what to do. */
+export function explainDamage<T>(path: string, remedy: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (!/^SQLITE_(NOTADB|CORRUPT)/.test(code)) throw error
+    const reason = code.startsWith('SQLITE_NOTADB') ? 'is not a database' : 'is damaged'
+    throw new ConfigError(`The file ${path} ${reason}; ${remedy}.`)
   }
 }
 

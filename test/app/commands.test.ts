@@ -31,11 +31,8 @@ test('without a service, commands open the data directory themselves and see wha
   expect(keys.stdout).toContain(keyId)
   expect(keys.stdout).toContain(key.slice(0, 16))
   expect(keys.stdout).not.toContain(key)
-  const domains = await tassisJson<{ total: number; domains: { id: string; verified: boolean }[] }>(
-    ['domains', 'list'],
-    data.settings,
-  )
-  expect(domains).toMatchObject({ total: 1, domains: [{ id: domainId, verified: false }] })
+  const domains = await tassisJson<{ id: string; verified: boolean }[]>(['domains', 'list'], data.settings)
+  expect(domains).toMatchObject([{ id: domainId, verified: false }])
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
 
@@ -191,8 +188,8 @@ test('output larger than a pipe holds comes whole, and output that nobody reads 
   const whole = await run('{ read -r first; sleep 1; echo "$first"; cat; }')
   expect(whole.stderr).toBe('')
   expect(whole.lines.at(-1)).toBe('0')
-  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as { total: number; domains: unknown[] }
-  expect([listed.total, listed.domains.length]).toEqual([901, 901])
+  const listed = JSON.parse(whole.lines.slice(0, -1).join('\n')) as unknown[]
+  expect(listed).toHaveLength(901)
   const cut = await run('head -n 1')
   expect({ stderr: cut.stderr, exitCode: cut.lines.at(-1) }).toEqual({ stderr: '', exitCode: '0' })
 })

@@ -57,6 +57,31 @@ test('send through a service tells a refusal in the words of the receiver and ex
   expect(stdout.trimEnd()).toEndWith('It is bounced.')
 })
 
+test('of several recipients it tells how many were reached and which were not', async () => {
+  await using peer = await receiverWith({
+    rcpt: (line) => (line.includes('carl') ? '550 5.1.1 No such user here' : '250 2.1.5 Ok'),
+  })
+  const args = [...MESSAGE, '--to', 'carl@receiver.test', '--to', 'dora@receiver.test']
+  const told = await tassis(args, peer.settings)
+  expect(told.exitCode).toBe(1)
+  expect(told.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
+  const { stdout } = await tassis([...args, '--json'], peer.settings)
+  expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
+    status: 'bounced',
+    recipient_count: 3,
+    delivered_count: 2,
+    not_delivered: [{ address: 'carl@receiver.test', status: 'bounced' }],
+  })
+})
+
+test('send from a domain that is not registered names the command that adds it', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const { exitCode, stderr } = await tassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
+  expect(exitCode).toBe(1)
+  expect(stderr).toContain('add it with `tassis domains add other.test`')
+})
+
 test('queue tells what waits, why and until when, with and without a service', async () => {
   await using peer = await receiverWith({ rcpt: '450 4.2.0 Greylisted' })
   const service = await startServing(peer.settings)
@@ -77,7 +102,8 @@ test('queue tells what waits, why and until when, with and without a service', a
   const recipients = [
     { recipient: 'bob@receiver.test', status: 'queued', attempts: 1, last_error: '450 4.2.0 Greylisted' },
   ]
-  const lanes = [{ lane: 'receiver.test', reason: 'waits for its time' }]
+  const reason = expect.stringMatching(/^deferred: 450 4\.2\.0 Greylisted, next try in \d+ (s|min)$/)
+  const lanes = [{ lane: 'receiver.test', reason }]
   expect(served).toMatchObject({ delivering: true, waiting: 1, lanes, recipients })
   expect(alone).toMatchObject({ delivering: false, waiting: 1, lanes, recipients })
   expect(alone.lanes[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')

@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
@@ -65,7 +65,7 @@ test('a second serve on the same data directory exits with 2 and says why', asyn
   })
 })
 
-test('a port in use exits with 2, and the data directory is free again', async () => {
+test('a port in use exits with 2, tells a line to use and leaves no data behind', async () => {
   using data = dataFolder()
   const blocker = createServer()
   await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
@@ -78,8 +78,9 @@ test('a port in use exits with 2, and the data directory is free again', async (
   blocker.close()
   expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
   expect(stderr).toBe(
-    `tassis: TASSIS_HTTP_ADDR is "127.0.0.1:${port}", but another program uses this port; stop that one, or give another port such as 127.0.0.1:8081.\n`,
+    `tassis: TASSIS_HTTP_ADDR is "127.0.0.1:${port}", but another program uses this port; stop that one, or use another port: \`TASSIS_HTTP_ADDR=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
   )
+  expect(readdirSync(data.path)).toEqual([])
   await using service = await startServing(data.settings)
   expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
 })
@@ -97,6 +98,7 @@ test('a data directory that is none, or whose path is too long for the socket, e
   using data = dataFolder()
   const file = join(data.path, 'file')
   writeFileSync(file, '')
+  expect((await tassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: file })).stderr).toContain('which is a file;')
   for (const path of [file, join(data.path, 'x'.repeat(110))]) {
     const { exitCode, stdout, stderr } = await tassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: path })
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })

@@ -26,11 +26,14 @@ test('the first start sends an email into the capture server and prints a curl t
     expect(await child.stdout.text()).toBe('202')
     service.signal('SIGINT')
     expect(await service.exited).toBe(0)
+    await eventually(() => service.output().endsWith('\nStopped.\n'))
   }
+  await tassisJson(['domains', 'add', 'newer.test'], settings)
   await using again = await startServing(settings, 'start')
   const second = await eventually(() => again.output().includes(LAST_LINE) && again.output())
   const keyOf = (output: string) => /Bearer (\S+)'/.exec(output)?.[1]
   expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
+  expect(second).toContain('<ada@example.test>')
   expect(second).not.toContain('Sent a first email')
   expect(await tassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
 })

@@ -34,6 +34,15 @@ describe('in delivery mode capture', () => {
     expect(flow.dns.queries).toEqual([])
   })
 
+  test('outbound addresses are not asked to reach the capture server, which is on this machine', async () => {
+    // TEST-NET-1 (RFC 5737): no machine has it.
+    await using flow = await startMailFlow({
+      settings: { TASSIS_DELIVERY: 'capture', TASSIS_OUTBOUND_IPS: '192.0.2.10' },
+    })
+    const email = await flow.settled(await flow.send({ to: 'bob@receiver.test' }))
+    expect(email.status).toBe('sent')
+  })
+
   test('a message of 5 MiB is kept whole', async () => {
     await using flow = await startMailFlow({ settings: { TASSIS_DELIVERY: 'capture' } })
     const content = Buffer.alloc(5 * 1024 * 1024, 'capture').toString('base64')

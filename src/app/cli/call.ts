@@ -3,16 +3,17 @@
  * the data directory until the command is over. While it belongs to a process that does not answer (one that starts, stops, or another command)
  * it is tried again for some seconds.
  */
-import { existsSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
-import type { Config } from '#platform/config.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { adminSocketPath, callAdminSocket, pathTooLong } from '../admin-socket.ts'
-import { DataDirInUse, type OpenedApp, openApp, startDelivery } from '../create.ts'
+import { DataDirInUse, isAFile, type OpenedApp, openApp, startDelivery } from '../create.ts'
 import { VERSION } from '../version.ts'
 import { CommandError, type Operation, type OperationContext } from './operation.ts'
+import { whoOwns } from './owner.ts'
 
 export type Call = <Input, Output>(operation: Operation<Input, Output>, input: Input) => Promise<Output>
 
@@ -42,11 +43,23 @@ export async function withData<T>(
   }
 }
 
-/** Throws when the data directory has no database: a command that only looks must not make one. */
-export function requireData(config: Config): void {
-  if (!existsSync(join(config.dataDir, 'tassis.db'))) {
+/**
+ * Throws when the data directory has no database, or none that this user may read: a command that only looks must not make one. CommandError when
+ * there is none, ConfigError for what is no folder or another user's.
+ */
+export function requireData({ dataDir }: Config): void {
+  try {
+    accessSync(join(dataDir, 'tassis.db'), constants.R_OK)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOTDIR') throw isAFile(dataDir)
+    if (code === 'EACCES' || code === 'EPERM') {
+      throw new ConfigError(
+        `This user may not read the data in ${dataDir}, which belongs to ${whoOwns(dataDir)}; run the command as that user.`,
+      )
+    }
     throw new CommandError(
-      `There is no Tassis data in ${config.dataDir}; set TASSIS_DATA_DIR to where it is, or begin with \`tassis accounts create\`.`,
+      `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to where it is, or begin with \`tassis accounts create\`.`,
     )
   }
 }

@@ -9,6 +9,7 @@ import { systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { explainDamage, RESTORE } from '../create.ts'
 import { migrations } from '../migrations.ts'
 import { type Balance, balanceFinding, balances, examineBooks, type Finding } from './books.ts'
 import { requireData } from './call.ts'
@@ -40,11 +41,9 @@ export function addCheckCommand(program: Command): void {
 
 function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
-  const db = openReadOnly(join(config.dataDir, 'tassis.db'))
+  const path = join(config.dataDir, 'tassis.db')
+  const db = explainDamage(path, RESTORE, () => openSnapshot(path))
   try {
-    db.run('PRAGMA temp_store = MEMORY')
-    db.run('BEGIN')
-    requireThisSchema(db)
     const all = balances(db)
     const findings = [
       { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },
@@ -56,6 +55,15 @@ function check(config: Config): CheckResult {
   } finally {
     db.close()
   }
+}
+
+/** A connection in a read transaction of its own. */
+function openSnapshot(path: string): Database {
+  const db = openReadOnly(path)
+  db.run('PRAGMA temp_store = MEMORY')
+  db.run('BEGIN')
+  requireThisSchema(db)
+  return db
 }
 
 /** The first read: from here on the snapshot stands. */

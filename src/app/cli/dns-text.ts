@@ -1,6 +1,9 @@
-/** @module DNS records as text: in blocks to copy from, and as lines of a zone file (RFC 1035 §5). */
-import type { DnsRecordKey } from '#features/domains/dns-records.ts'
+/** @module DNS records as text: in blocks to copy from, as lines of a zone file (RFC 1035 §5), and as what a look at them found. */
+import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/domains/dns-records.ts'
+import { SENDING_RECORDS } from '#features/domains/standing.ts'
+import type { ShownCheck } from '#features/domains/verify.ts'
 import type { ShownRecord } from './domains.ts'
+import { table } from './output.ts'
 
 const PURPOSE: Readonly<Record<DnsRecordKey, string>> = {
   spf: 'SPF, needed to send',
@@ -23,6 +26,30 @@ export function recordsForPeople(domain: string, records: readonly ShownRecord[]
   )
   return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
 }
+
+/** How a check begins that found no answer, as `check-result.ts` writes it; the first group is why. */
+const UNANSWERED = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
+
+/** What was found of each record. What only keeps DNS from being asked is told once, below, with who was asked. */
+export function checksText(checks: Readonly<Record<DnsRecordKey, ShownCheck>>, dnsServers: readonly string[]): string {
+  const reasons = new Set<string>()
+  const rows = DNS_RECORD_KEYS.map((key) => {
+    const { verified, detail } = checks[key]
+    const reason = UNANSWERED.exec(detail)?.[1]
+    if (reason === undefined) return [key, verified ? 'ok' : failedState(key), detail]
+    reasons.add(reason)
+    return [key, 'unknown', `no answer; stays ${verified ? 'verified, as it was' : 'unverified'}`]
+  })
+  const told = [...reasons].map(
+    (reason) =>
+      `DNS gave no answer: ${reason}. This says nothing about the records; check again in a few minutes.\nAsked: ${dnsServers.join(', ')}. TASSIS_DNS_SERVERS sets which DNS servers are asked.`,
+  )
+  return [table(['RECORD', '', 'FOUND'], rows), ...told].join('\n\n')
+}
+
+/** What sending does not need is no fault when it is not there. */
+const failedState = (key: DnsRecordKey): string =>
+  SENDING_RECORDS.includes(key) ? 'NOT OK' : key === 'mx' ? 'optional' : 'advised'
 
 const TTL_SECONDS = 3600
 const LONGEST_STRING_OCTETS = 255

@@ -17,12 +17,14 @@ import { loadConfig } from '#platform/config.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { systemServers } from '#protocols/dns/servers.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
-import { recordsForPeople, zoneLines } from './dns-text.ts'
+import { checksText, recordsForPeople, zoneLines } from './dns-text.ts'
+import { hostnameWarnings } from './hostname.ts'
 import { operation } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { print, printable, report, table, utc } from './output.ts'
+import { print, printable, printJson, report, table, utc } from './output.ts'
 
 interface ShownDomain {
   readonly id: string
@@ -80,8 +82,10 @@ function chosenDomain(app: App, accountId: number, wanted: string): Domain {
 
 const add = operation('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const created = await createDomain(app, operatorOf(app, account), domain)
-  return { ...shownDomain(app, created.domain), warnings: created.warnings }
+  return { ...shownDomain(app, created.domain), warnings: [...created.warnings, ...hostnameWarnings(app.config)] }
 })
+
+const WARNING = 'Warning: '
 
 /** Most that are listed at once. */
 const LIST_LIMIT = 1000
@@ -92,15 +96,22 @@ const list = operation('domains.list', ({ opened: { app } }, { account }: Accoun
   return { domains: domains.map((domain) => shownDomain(app, domain)), total }
 })
 
-const records = operation('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) =>
-  shownDomain(app, chosenDomain(app, operatorOf(app, account).accountId, domain)),
-)
+const records = operation('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) => ({
+  ...shownDomain(app, chosenDomain(app, operatorOf(app, account).accountId, domain)),
+  warnings: hostnameWarnings(app.config),
+}))
 
 const verify = operation('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const actor = operatorOf(app, account)
   const { id } = shownDomain(app, chosenDomain(app, actor.accountId, domain))
   const found = await verifyDomain(app, actor, id)
-  return { ...shownDomain(app, found.domain), checks: found.checks, fully_verified: found.fullyVerified }
+  return {
+    ...shownDomain(app, found.domain),
+    checks: found.checks,
+    fully_verified: found.fullyVerified,
+    warnings: hostnameWarnings(app.config),
+    dns_servers: app.config.dnsServers.length > 0 ? app.config.dnsServers : systemServers(),
+  }
 })
 
 export const domainOperations = [add, list, records, verify]
@@ -133,9 +144,10 @@ export function addDomainCommands(program: Command): void {
     async (options: JsonOption & AccountOption) => {
       const { account } = options
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
-      if (!options.json && found.total === 0)
-        return print('The account has no domain; add one with `tassis domains add example.com`.')
-      report(options, found, ({ domains: shown, total }) =>
+      if (options.json) return printJson(found.domains)
+      if (found.total === 0) return print('The account has no domain; add one with `tassis domains add example.com`.')
+      const { domains: shown, total } = found
+      print(
         [
           table(
             ['DOMAIN', 'STATE', 'LAST LOOK', 'ID', ''],
@@ -159,22 +171,29 @@ export function addDomainCommands(program: Command): void {
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
       const found = await withData(loadConfig().config, (call) => call(records, inputOf(domain, options)))
       report(options, found, (shown) =>
-        options.zone ? zoneLines(shown.dns_records) : recordsForPeople(shown.domain, shown.dns_records),
+        options.zone
+          ? [...shown.warnings.map((warning) => `; ${WARNING}${warning}`), zoneLines(shown.dns_records)].join('\n')
+          : [
+              ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
+              recordsForPeople(shown.domain, shown.dns_records),
+            ].join('\n'),
       )
     })
 
   withAccount(
-    withJson(domains.command('verify').description('look at the DNS now; exit code 1 while records are missing')),
+    withJson(
+      domains
+        .command('verify')
+        .description('look at the DNS now; exit code 1 while a record is missing that is needed to send'),
+    ),
   )
     .argument('<domain>', 'name or ID')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
       const found = await withData(loadConfig().config, (call) => call(verify, inputOf(domain, options)))
       report(options, found, (shown) =>
         [
-          table(
-            ['RECORD', '', 'FOUND'],
-            DNS_RECORD_KEYS.map((key) => [key, shown.checks[key].verified ? 'ok' : 'NOT OK', shown.checks[key].detail]),
-          ),
+          ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
+          checksText(shown.checks, shown.dns_servers),
           '',
           shown.fully_verified
             ? `${shown.domain} is verified: its mail is sent.`

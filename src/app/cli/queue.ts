@@ -1,8 +1,9 @@
 /** @module `tassis queue`: what waits to be delivered, why, and until when. */
 import type { Database } from 'bun:sqlite'
 import { type Command, InvalidArgumentError } from 'commander'
+import type { App } from '#features/app.ts'
 import { openLanes, type Status, statusName } from '#features/emails/status.ts'
-import { systemClock } from '#platform/clock.ts'
+import { type Millis, systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -63,6 +64,18 @@ const sql = prepared((db) => ({
 
 const MOST_OF_A_LANE = 10
 
+/** As the scheduler says of a lane whose mail is not due yet. */
+const WAITS = 'waits for its time'
+
+/** What the mail of a lane waits for that is not due yet: of the earliest. */
+function whatFor({ db }: App, lane: string, now: Millis): string {
+  const [first] = sql(db).ofLane.all(lane, 1)
+  if (!first) return WAITS
+  if (statusName(first.status) === 'scheduled') return 'scheduled'
+  const next = `next try ${distance(first.nextAt, now)}`
+  return first.lastError === null ? next : `deferred: ${shortened(first.lastError, LONGEST_ERROR)}, ${next}`
+}
+
 const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): Queue => {
   const now = app.clock.now()
   const states =
@@ -71,7 +84,7 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
       lane,
       waiting,
       firstDue: firstAt,
-      reason: firstAt > now ? 'waits for its time' : 'no service is running',
+      reason: firstAt > now ? WAITS : 'no service is running',
     }))
   const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
   return {
@@ -82,7 +95,7 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
       lane,
       waiting,
       first_due_at: isoTime(firstDue),
-      reason,
+      reason: reason === WAITS ? whatFor(app, lane, now) : reason,
     })),
     recipients: recipientsOf(app.db, shown, limit),
   }
@@ -115,7 +128,7 @@ const MOST_SHOWN = 1000
 
 export function addQueueCommand(program: Command): void {
   withJson(program.command('queue').description('show what waits to be delivered, why, and until when'))
-    .option('--limit <count>', `most lanes and recipients that are shown, up to ${MOST_SHOWN}`, countOf, 30)
+    .option('--limit <count>', `most domains and recipients that are shown, up to ${MOST_SHOWN}`, countOf, 30)
     .action(async (options: JsonOption & { limit: number }) => {
       const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
       report(options, found, (shown) => queueText(shown, systemClock.now()))
@@ -136,13 +149,13 @@ function queueText(found: Queue, now: number): string {
   const until = (iso: string) => `${utc(iso)} (${distance(Date.parse(iso), now)})`
   const { lanes, recipients } = found
   return [
-    `${counted(found.waiting, 'message')} to ${counted(found.lane_count, 'lane')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    `${counted(found.waiting, 'message')} to ${counted(found.lane_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
     '',
     table(
-      ['LANE', 'WAITING', 'FIRST DUE', 'WHY'],
+      ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
       lanes.map((lane) => [lane.lane, String(lane.waiting), until(lane.first_due_at), lane.reason]),
     ),
-    ...(lanes.length < found.lane_count ? [`… and ${counted(found.lane_count - lanes.length, 'lane')} more`] : []),
+    ...(lanes.length < found.lane_count ? [`… and ${counted(found.lane_count - lanes.length, 'domain')} more`] : []),
     '',
     table(
       ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT TRY', 'EMAIL', 'LAST ERROR'],

@@ -7,10 +7,10 @@ import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { SendRequest } from '#features/emails/model.ts'
 import { eventsOfEmail, findEmail } from '#features/emails/read.ts'
-import { isOpen } from '#features/emails/status.ts'
+import { isOpen, type Status } from '#features/emails/status.ts'
 import { systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
-import { invalid, notFound } from '#platform/errors.ts'
+import { AppError, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -37,10 +37,22 @@ const send = operation(
     const [fault] = checkRequest(request)
     if (fault) throw invalid(fault.field, `${fault.field} ${fault.message}.`)
     const actor = operatorOf(app, account)
-    const { response } = await acceptEmail(app, actor, draftOf(app, request, undefined))
+    const draft = draftOf(app, request, undefined)
+    const { response } = await acceptEmail(app, actor, draft).catch((error: unknown) => {
+      throw isUnknownDomain(error) ? unknownDomain(draft.fromDomain) : error
+    })
     return { ...response, account_id: actor.accountUuid }
   },
 )
+
+const isUnknownDomain = (error: unknown): boolean => error instanceof AppError && error.code === 'domain_not_found'
+
+const unknownDomain = (domain: string): AppError =>
+  invalid(
+    'from',
+    `The domain ${domain} is not registered on this account; add it with \`tassis domains add ${domain}\` (or POST /v1/domains).`,
+    'domain_not_found',
+  )
 
 const follow = operation(
   'emails.follow',
@@ -60,7 +72,12 @@ const follow = operation(
           data: JSON.parse(data ?? '{}') as ShownEvent['data'],
         }),
       )
-    return { status: email.status, is_final: !email.recipients.some(({ status }) => isOpen(status)), events }
+    return {
+      status: email.status,
+      is_final: !email.recipients.some(({ status }) => isOpen(status)),
+      recipients: email.recipients.map(({ address, status }) => ({ address, status })),
+      events,
+    }
   },
 )
 
@@ -82,7 +99,7 @@ export function addSendCommand(program: Command): void {
   withAccount(
     program
       .command('send')
-      .description('send one message and follow it until it is final; exit code 1 when it was not sent')
+      .description('send one message and follow it until it is final; exit code 1 when not every recipient was reached')
       .option('--json', 'print one JSON object a line, for programs: the acceptance, each event, the end'),
   )
     .requiredOption('--from <address>', 'sender; its domain must be registered')
@@ -122,6 +139,7 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
     const {
       status,
       is_final: isFinal,
+      recipients,
       events,
     } = await call(follow, { account: sent.account_id, id: sent.id, afterSeq })
     for (const event of events) {
@@ -129,15 +147,44 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
       afterSeq = event.seq
     }
     if (isFinal) {
-      tell({ id: sent.id, status }, `It is ${status}.`)
+      tell(ending(sent.id, status, recipients), endingText(status, recipients))
       return status === 'sent'
     }
     if (signal.aborted) {
-      tell({ id: sent.id, status }, `It is still ${status}; it stays in the queue of the service.`)
+      tell(ending(sent.id, status, recipients), `It is still ${status}; it stays in the queue of the service.`)
       return false
     }
     await systemClock.sleep(LOOK_EVERY_MS)
   }
+}
+
+interface RecipientStatus {
+  readonly address: string
+  readonly status: Status
+}
+
+const notSent = (recipients: readonly RecipientStatus[]): RecipientStatus[] =>
+  recipients.filter(({ status }) => status !== 'sent')
+
+function ending(id: string, status: Status, recipients: readonly RecipientStatus[]) {
+  const others = notSent(recipients)
+  return {
+    id,
+    status,
+    recipient_count: recipients.length,
+    delivered_count: recipients.length - others.length,
+    not_delivered: others,
+  }
+}
+
+/** `2 of 3 delivered; not carl@example.net (bounced).` */
+function endingText(status: Status, recipients: readonly RecipientStatus[]): string {
+  if (recipients.length === 1) return `It is ${status}.`
+  const others = notSent(recipients)
+  const not = others.map((recipient) => `${recipient.address} (${recipient.status})`).join(', ')
+  return printable(
+    `${recipients.length - others.length} of ${recipients.length} delivered${not === '' ? '' : `; not ${not}`}.`,
+  )
 }
 
 function requestOf(options: SendOptions): SendRequest {

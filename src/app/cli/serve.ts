@@ -1,9 +1,14 @@
 /** @module `tassis serve`: the service as a process, until SIGTERM or SIGINT. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Command } from 'commander'
-import { type Config, loadConfig } from '#platform/config.ts'
+import { type Config, ConfigError, loadConfig } from '#platform/config.ts'
+import { DataDirInUse } from '../create.ts'
 import { type Service, startService } from '../service.ts'
 import { VERSION } from '../version.ts'
+import { hostnameWarnings } from './hostname.ts'
 import { print } from './output.ts'
+import { portInUse } from './port.ts'
 
 export function addServeCommand(program: Command): void {
   program
@@ -11,7 +16,7 @@ export function addServeCommand(program: Command): void {
     .description('run the service until SIGTERM or SIGINT; a second signal ends it at once, with exit code 1')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, ({ url }) => {
+      await runService(config, 'tassis serve', ({ url }) => {
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery})`)
       })
     })
@@ -20,9 +25,14 @@ export function addServeCommand(program: Command): void {
 /**
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work, begun deliveries end within 60 s. The second ends the
  * process at once with exit code 1; what it had begun is then settled at the next start.
+ * @param command the line that starts it, for advice
  * @param onStarted called once; it may do first things
  */
-export async function runService(config: Config, onStarted: (service: Service) => void | Promise<void>): Promise<void> {
+export async function runService(
+  config: Config,
+  command: string,
+  onStarted: (service: Service) => void | Promise<void>,
+): Promise<void> {
   const signalled = Promise.withResolvers<string>()
   let signals = 0
   // Before anything starts, so that a signal in the middle of it is not lost.
@@ -31,7 +41,7 @@ export async function runService(config: Config, onStarted: (service: Service) =
     signalled.resolve(signal)
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
-  const service = await startService(config)
+  const service = await start(config, command)
   const { log } = service.opened.app
   const onBug = (error: unknown) => {
     // What is in memory can no longer be trusted; what is on disk can.
@@ -39,6 +49,7 @@ export async function runService(config: Config, onStarted: (service: Service) =
     process.exit(1)
   }
   process.on('uncaughtException', onBug).on('unhandledRejection', onBug)
+  for (const warning of hostnameWarnings(config)) log.warn({ hostname: config.hostname }, warning)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery }, 'started')
   try {
     await Promise.race([onStarted(service), signalled.promise])
@@ -48,4 +59,18 @@ export async function runService(config: Config, onStarted: (service: Service) =
     await service.stop()
   }
   log.info('stopped')
+}
+
+/** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */
+async function start(config: Config, command: string): Promise<Service> {
+  const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
+  const fault = isNew ? await portInUse(config, command) : undefined
+  if (fault) throw fault
+  try {
+    return await startService(config)
+  } catch (error) {
+    // A service on the same data has the port as well: that one is the reason to tell.
+    if (!(error instanceof ConfigError) || error instanceof DataDirInUse) throw error
+    throw error.message.startsWith('TASSIS_HTTP_ADDR') ? ((await portInUse(config, command)) ?? error) : error
+  }
 }

@@ -8,8 +8,8 @@ import type { Command } from 'commander'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { listAccounts } from '#features/accounts/accounts.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
-import type { Actor } from '#features/app.ts'
-import { createDomain, listDomains } from '#features/domains/domains.ts'
+import type { Actor, App } from '#features/app.ts'
+import { createDomain, type Domain, findDomainByName, listDomains } from '#features/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
 import { seconds } from '#platform/units.ts'
@@ -28,7 +28,8 @@ export function addStartCommand(program: Command): void {
     .description('serve, with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, async (service) => print(await firstSteps(service)))
+      await runService(config, 'scripts/start', async (service) => print(await firstSteps(service)))
+      print('Stopped.')
     })
 }
 
@@ -40,8 +41,7 @@ async function firstSteps(service: Service): Promise<string> {
   const account =
     known ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
   const actor = operatorFor(account)
-  const [registered] = listDomains(app.db, actor.accountId, { limit: 1, offset: 0 }).domains
-  const { domain } = registered ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
+  const { domain } = chosenDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
   const keyFile = join(config.dataDir, 'first-key')
   const key = await firstKey(service, actor, keyFile)
   const happened = known
@@ -59,6 +59,15 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
   -d '{"from": "Ada <ada@${domain}>", "to": "bob@${FIRST_DOMAIN}", "subject": "Hello", "text_body": "It works."}'
 
 Ctrl-C stops the service.`
+}
+
+/** The domain that a first start has made, else the oldest. */
+function chosenDomain({ db }: App, { accountId }: Actor): Domain | undefined {
+  const first = findDomainByName(db, accountId, FIRST_DOMAIN)
+  if (first) return first
+  // Listed newest first.
+  const { total } = listDomains(db, accountId, { limit: 1, offset: 0 })
+  return listDomains(db, accountId, { limit: 1, offset: Math.max(0, total - 1) }).domains[0]
 }
 
 /** The key that an earlier start has kept, while it is good; else a new one. */

@@ -10,6 +10,7 @@ import type { ReadableHead, ReadableMessage } from './parse.ts'
 /** What the envelope and the store know of a message. */
 export interface CapturedEnvelope {
   readonly recipientId: number
+  readonly emailId: number
   readonly mailFrom: string
   readonly rcptTo: string
   readonly receivedAt: Millis
@@ -20,26 +21,49 @@ export const CAPTURED_PATH = '/dev/captured'
 
 const LONGEST_SHOWN_TEXT = 256 * KiB
 
-/** The newest captured messages. */
-export const capturedListPage = (
-  captures: readonly { readonly envelope: CapturedEnvelope; readonly head: ReadableHead }[],
-): Html =>
+interface ListedCapture {
+  readonly envelope: CapturedEnvelope
+  readonly head: ReadableHead
+}
+
+/** The newest captured messages, one row an email. */
+export const capturedListPage = (captures: readonly ListedCapture[]): Html =>
   page(
     'Captured mail',
     html`<h1>Captured mail</h1>
+${NOTE}
 ${
   captures.length === 0
     ? html`<p>Nothing is captured. Mail from domains that are not verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
     : html`<table>
 <thead><tr><th scope="col">Received</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Subject</th></tr></thead>
-<tbody>${captures.map(listRow)}</tbody>
+<tbody>${byEmail(captures).map(listRow)}</tbody>
 </table>`
 }`,
   )
 
-const listRow = ({ envelope, head }: { envelope: CapturedEnvelope; head: ReadableHead }): Html => html`
+const NOTE = html`<p>Nothing of this has left this machine: here mail is only captured. <a href="/docs">The API</a></p>`
+
+/** The captures of each email, in the order of its recipients; emails in the order in which they come. */
+const byEmail = (captures: readonly ListedCapture[]): ListedCapture[][] =>
+  [...Map.groupBy(captures, ({ envelope }) => envelope.emailId).values()].map((ofEmail) =>
+    ofEmail.toSorted((a, b) => a.envelope.recipientId - b.envelope.recipientId),
+  )
+
+/** A copy for each recipient: the subject leads to that of the first, and with several each address to its own. */
+function listRow(ofEmail: readonly ListedCapture[]): Html | undefined {
+  const [first] = ofEmail
+  if (!first) return undefined
+  const { envelope, head } = first
+  const recipients = ofEmail.map(({ envelope: { recipientId, rcptTo } }) =>
+    ofEmail.length === 1
+      ? html`<li><bdi>${rcptTo}</bdi></li>`
+      : html`<li><a href="${CAPTURED_PATH}/${recipientId}"><bdi>${rcptTo}</bdi></a></li>`,
+  )
+  return html`
 <tr><td data-label="Received">${time(envelope.receivedAt)}</td><td data-label="From"><bdi>${head.from || envelope.mailFrom}</bdi></td>
-<td data-label="To"><bdi>${envelope.rcptTo}</bdi></td><td data-label="Subject"><a href="${CAPTURED_PATH}/${envelope.recipientId}"><bdi>${subjectOf(head)}</bdi></a></td></tr>`
+<td data-label="To"><ul>${recipients}</ul></td><td data-label="Subject"><a href="${CAPTURED_PATH}/${envelope.recipientId}"><bdi>${subjectOf(head)}</bdi></a></td></tr>`
+}
 
 /**
  * One message.
@@ -50,10 +74,11 @@ export const capturedMessagePage = (envelope: CapturedEnvelope, message: Readabl
     `${subjectOf(message)} - captured mail`,
     html`<p><a href="${CAPTURED_PATH}">Captured mail</a></p>
 <h1><bdi>${subjectOf(message)}</bdi></h1>
+${NOTE}
 <dl>
 ${field('From', message.from)}${field('To', message.to)}${field('Cc', message.cc)}${field('Reply-To', message.replyTo)}
 ${field('Date', message.date && time(message.date.getTime()))}${field('Message-ID', message.messageId)}
-${field('MAIL FROM', envelope.mailFrom)}${field('RCPT TO', envelope.rcptTo)}${field('Received', time(envelope.receivedAt))}
+${field('Recipient', envelope.rcptTo)}${field('Envelope sender', envelope.mailFrom)}${field('Received', time(envelope.receivedAt))}
 ${field('Size', `${envelope.sizeBytes} bytes`)}
 </dl>
 ${message.isCut && html`<p>The message is large: text, HTML and attachments below are what its start contains.</p>`}
@@ -103,16 +128,18 @@ ${body.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEX
 
 const STYLE = trustedHtml(`
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+body { max-width: 80rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.125rem; margin-top: 2rem; }
 table { width: 100%; table-layout: fixed; border-collapse: collapse; }
 th:first-child { width: 13rem; }
-th:last-child { width: 40%; }
+th:nth-child(2) { width: 31%; }
+th:nth-child(3) { width: 27%; }
 th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid #8886; overflow-wrap: anywhere; }
+td ul { list-style: none; margin: 0; padding: 0; }
 time { white-space: nowrap; }
 dl { margin: 0; }
-dl div { display: grid; grid-template-columns: 8rem 1fr; border-bottom: 1px solid #8883; padding: .25rem 0; }
+dl div { display: grid; grid-template-columns: 10rem 1fr; border-bottom: 1px solid #8883; padding: .25rem 0; }
 dt { font-weight: 600; }
 dd { margin: 0; overflow-wrap: anywhere; }
 pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid #8886; border-radius: 4px; font-size: .875rem; }

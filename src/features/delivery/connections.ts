@@ -50,7 +50,7 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
   }
 
   const dial = (route: Route, host: string, address: string, tls: Route['tls']): Promise<ConnectResult> => {
-    const localAddress = localAddressFor(address)
+    const localAddress = route.fromOutboundIps ? localAddressFor(address) : undefined
     return connectSmtp({
       host,
       address,

@@ -26,6 +26,8 @@ export interface Route {
   readonly site: string
   readonly hosts: readonly RouteHost[]
   readonly port: number
+  /** Whether `TASSIS_OUTBOUND_IPS` are the source; not for the capture server, which is on this machine. */
+  readonly fromOutboundIps: boolean
   /** `required`: without a verified TLS session the mail is deferred, never sent in clear. */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
   readonly auth?: { readonly user: string; readonly password: string }

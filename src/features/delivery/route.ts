@@ -37,6 +37,7 @@ const captureRoute = ({ host, port }: CaptureAddress): Route => ({
   site: 'capture.invalid',
   hosts: [{ host: 'capture.invalid', addresses: [host] }],
   port,
+  fromOutboundIps: false,
   tls: 'never',
 })
 
@@ -60,6 +61,7 @@ async function relayRoute(app: App): Promise<RouteResult> {
       site: 'relay',
       hosts: [{ host, addresses: resolved.addresses }],
       port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
+      fromOutboundIps: true,
       tls: isImplicit ? 'implicit' : app.config.relayTls,
       ...(url.username !== '' && {
         auth: { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) },
@@ -120,7 +122,10 @@ async function hostsRoute(app: App, domain: string, hosts: readonly { readonly h
       .map(({ host }) => host)
       .sort()
       .join(',')
-    return { kind: 'route', route: { site, hosts: usable, port: app.config.smtpPort, tls: 'opportunistic' } }
+    return {
+      kind: 'route',
+      route: { site, hosts: usable, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+    }
   }
   if (isPrivate) {
     return {

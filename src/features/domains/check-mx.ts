@@ -8,39 +8,46 @@ export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Che
   checkMx(resolver, dns, returnPathHost(dns), {
     whenMissing: 'Without it bounces do not come back to us.',
     whenElsewhere: 'Bounces of your mail must come back to us.',
+    onlyFor: '',
   })
 
 export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
   checkMx(resolver, dns, dns.domain, {
-    whenMissing: 'It is only needed to receive mail through this service.',
-    whenElsewhere:
-      'That is right as long as you receive mail there; point it to us only when all mail of the domain is to come here.',
+    whenMissing: `One to us is ${WHAT_FOR}.`,
+    whenElsewhere: `Leave it so to go on receiving mail there: one to us is ${WHAT_FOR}.`,
+    onlyFor: 'Only for that, ',
   })
+
+const WHAT_FOR = 'not needed for sending; only to receive mail of the domain here, in place of its present mail server'
 
 interface Purpose {
   readonly whenMissing: string
   readonly whenElsewhere: string
+  /** Begins the advice; empty when it is for everybody. */
+  readonly onlyFor: '' | `${string}, `
 }
 
 async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
   const records = recordsOrCheck(await resolver.mx(host), 'MX record', host)
   if (isCheck(records)) return records
   const { hostname, domain } = dns
-  const advice = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
+  const advised = (sentence: string) =>
+    purpose.onlyFor === '' ? sentence : `${purpose.onlyFor}${sentence.slice(0, 1).toLowerCase()}${sentence.slice(1)}`
+  const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
   if (records.length === 0) {
     const isOurs = async (name: string) => {
       const found = await resolver.mx(name)
       return found.kind === 'ok' && found.records.some((r) => r.exchange === hostname.toLowerCase())
     }
     const hint = await absenceHint(resolver, domain, host, isOurs)
-    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, advice)
+    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, advised(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
   if (named.length === 0) {
     return wrong(
       `${host} has a null MX, which says that it takes no mail at all.`,
       purpose.whenMissing,
-      `Remove it. ${advice}`,
+      advised(`Remove it. ${publish}`),
     )
   }
   const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(byPreference)[0]
@@ -51,7 +58,7 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       faultOf(named, hostname),
       alias.kind === 'ok' ? `${host} is an alias (CNAME) of ${alias.records[0]}: remove the CNAME first.` : '',
       purpose.whenElsewhere,
-      advice,
+      advised(publish),
     )
   }
   const before = named.filter((r) => r !== ours && r.exchange !== ours.exchange && r.preference <= ours.preference)
@@ -59,7 +66,7 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     return wrong(
       `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${shown(before)}, and the lowest number is used first.`,
       purpose.whenElsewhere,
-      `For that, remove the others or give ${hostname} the lowest number.`,
+      advised(`Remove the others or give ${hostname} the lowest number.`),
     )
   }
   return verified(`The MX of ${host} points to ${hostname}.`)

@@ -38,7 +38,7 @@ export function validateDomainName(text: string): DomainName {
   }
   // What domainToASCII has read as a number, such as 0x7f.1, is an address in disguise.
   if (isIP(domain) !== 0) return invalid(addressGiven(bare))
-  if (labels.length < 2) return invalid(`${bare} has no top-level domain; give the whole name, such as ${bare}.com.`)
+  if (labels.length < 2) return invalid(`${bare} has no top-level domain; give the whole name, such as example.com.`)
   if (domainToUnicode(domain) === '') return invalid(`${bare} is not a valid internationalised domain name.`)
   if (registrableDomain(domain) === undefined) {
     return invalid(`${domain} is a public suffix, under which others register their domains.`)
