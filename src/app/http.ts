@@ -44,17 +44,18 @@ export function createRoutes(
   { app, authenticator, captures }: OpenedApp,
   { isStopping = () => false }: HttpOptions = {},
 ): AnyElysia[] {
+  // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
-    accountRoutes(app),
-    apiKeyRoutes(app, authenticator),
-    auditLogRoutes(app),
+    emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
     captureRoutes(app, captures),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
-    emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
-    healthRoutes(app, { isStopping }),
-    operationRoutes(app),
     streamRoutes(app),
+    operationRoutes(app),
+    apiKeyRoutes(app, authenticator),
+    accountRoutes(app),
+    auditLogRoutes(app),
+    healthRoutes(app, { isStopping }),
   ]
   const { delivery, httpAddr } = app.config
   // The page shows the mail of all accounts without a key: only to a developer on this machine.

@@ -101,7 +101,7 @@ export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): 
   const collected = (await response.json()) as { paths: Record<string, Record<string, JsonObject>> }
   const paths: JsonObject = {}
   const tags = new Set<string>()
-  for (const [path, methods] of Object.entries(collected.paths).sort(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [path, methods] of Object.entries(collected.paths)) {
     if (!isApiPath(path)) continue
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
@@ -114,7 +114,7 @@ export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): 
     openapi: '3.1.0',
     info,
     servers: [{ url: '/' }],
-    tags: [...tags].sort().map((name) => ({ name })),
+    tags: [...tags].map((name) => ({ name })),
     paths,
     components: COMPONENTS,
   })
