@@ -1,0 +1,73 @@
+/**
+ * @module Takes due recipients of a lane out of the queue: for an attempt, or in one commit with their outcome where none is made. Never decides
+ * how many a site may have.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { hours } from '#platform/units.ts'
+import { claimDue, holdDue } from '../emails/status.ts'
+import { type Verdict, writeOutcome } from './outcome.ts'
+import { retryDelayMs } from './retry.ts'
+import type { routeLane } from './route.ts'
+
+/** Why a lane leads nowhere. */
+export type Unrouted = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
+
+export type Claimed = ReturnType<typeof claimDue>
+
+const HELD_SLICE = 200
+/** Recipients settled at once when their lane leads nowhere. */
+const UNROUTED_SLICE = 200
+
+/** Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. */
+export function claimLane(
+  app: App,
+  tx: Tx,
+  lane: string,
+  { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
+): Claimed {
+  return claimDue(tx, lane, {
+    now,
+    eventTime: app.eventTime(),
+    limit,
+    retryAt: (attempt) => now + retryDelayMs(attempt, 0),
+    ...(dueSince !== undefined && { dueSince }),
+  })
+}
+
+/** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
+export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted): Promise<void> {
+  const verdict: Verdict =
+    unrouted.kind === 'undeliverable'
+      ? { kind: 'bounced', category: unrouted.category, reply: unrouted.text }
+      : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
+  // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
+  await app.commit.write((tx) => {
+    for (const recipient of claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() }))
+      writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+  })
+}
+
+/** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */
+export async function holdLane(
+  app: App,
+  lane: string,
+  { now, until, reason }: { now: Millis; until: Millis; reason: string },
+): Promise<void> {
+  await app.commit.write((tx) => {
+    expireHeld(app, tx, lane, now, reason)
+    holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE })
+  })
+}
+
+/**
+ * Mail that is older than it may become ends here: the attempt that began the rest was made for all who wait. Else so few would be tried at a
+ * dead site that the others outlived their time by days.
+ */
+function expireHeld(app: App, tx: Tx, lane: string, now: Millis, reason: string): void {
+  const dueSince = now - hours(app.config.retryExpiryHours)
+  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined }
+  for (const claimed of claimLane(app, tx, lane, { limit: HELD_SLICE, now, dueSince }))
+    writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
+}

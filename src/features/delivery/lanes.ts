@@ -1,0 +1,90 @@
+/**
+ * @module The lanes with due mail: when each has its next turn, and that it has one turn at a time. Never claims; what a turn does is the
+ * scheduler's.
+ */
+import type { Clock, Millis, Timer } from '#platform/clock.ts'
+import { minutes } from '#platform/units.ts'
+
+export interface Lane {
+  readonly name: string
+  /** When the first of its mail is due; undefined when it has none. */
+  firstDue: Millis | undefined
+  isPumping: boolean
+  /** Something became due or free while it was pumping. */
+  pumpAgain: boolean
+  timer: Timer | undefined
+}
+
+export interface LanesOptions {
+  readonly clock: Clock
+  /** From then on no lane gets another turn. */
+  readonly stopping: AbortSignal
+  /** A lane's turn; never rejects. */
+  readonly pump: (lane: Lane) => Promise<void>
+  readonly onTurnOver: () => void
+}
+
+const LONGEST_SLEEP_MS = minutes(1)
+
+export class Lanes {
+  readonly #options: LanesOptions
+  readonly #lanes = new Map<string, Lane>()
+
+  constructor(options: LanesOptions) {
+    this.#options = options
+  }
+
+  /** A lane has mail that is due at a time. */
+  due(name: string, at: Millis): void {
+    if (this.#options.stopping.aborted) return
+    let lane = this.#lanes.get(name)
+    if (!lane) {
+      lane = { name, firstDue: undefined, isPumping: false, pumpAgain: false, timer: undefined }
+      this.#lanes.set(name, lane)
+    }
+    if (lane.firstDue === undefined || at < lane.firstDue) lane.firstDue = at
+    this.#wake(lane)
+  }
+
+  /** Begins the turn of a lane, if it still has mail. */
+  wake(name: string): void {
+    const lane = this.#lanes.get(name)
+    if (lane) this.#wake(lane)
+  }
+
+  #wake(lane: Lane): void {
+    if (lane.isPumping) {
+      lane.pumpAgain = true
+      return
+    }
+    lane.isPumping = true
+    void this.#options.pump(lane).finally(() => {
+      lane.isPumping = false
+      if (lane.pumpAgain && !this.#options.stopping.aborted) {
+        lane.pumpAgain = false
+        this.#wake(lane)
+      } else if (lane.firstDue === undefined && this.#lanes.get(lane.name) === lane) {
+        lane.timer?.cancel()
+        this.#lanes.delete(lane.name)
+      }
+      this.#options.onTurnOver()
+    })
+  }
+
+  /** The lane's next turn, unless something wakes it before. */
+  sleepUntil(lane: Lane, at: Millis): void {
+    const { clock } = this.#options
+    lane.timer?.cancel()
+    // Never long: a wall clock that jumps, or a machine that slept, must not make a lane late.
+    lane.timer = clock.after(Math.min(Math.max(at - clock.now(), 0), LONGEST_SLEEP_MS), () => this.#wake(lane))
+  }
+
+  /** The lane waits in a line to be woken; now and then it also looks by itself. */
+  sleepInLine(lane: Lane): void {
+    this.sleepUntil(lane, this.#options.clock.now() + LONGEST_SLEEP_MS)
+  }
+
+  cancelTimers(): void {
+    for (const lane of this.#lanes.values()) lane.timer?.cancel()
+  }
+}
