@@ -82,7 +82,7 @@ export type AttemptResult =
     }
   /** Our own fault: composing or signing threw. */
   | { readonly kind: 'broken'; readonly message: string }
-  /** Never began: the Worker drained. */
+  /** Never began: the Worker drained, or nobody let in the message before it at the same site. */
   | { readonly kind: 'dropped' }
 
 export interface AttemptSession {
