@@ -43,10 +43,12 @@ export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted)
       ? { kind: 'bounced', category: unrouted.category, reply: unrouted.text }
       : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
   // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
-  await app.commit.write((tx) => {
-    for (const recipient of claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() }))
-      writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+  const recipients = await app.commit.write((tx) => {
+    const claimed = claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() })
+    for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+    return claimed.length
   })
+  if (recipients > 0) app.log.info({ lane, recipients, ...verdict }, verdict.kind)
 }
 
 /** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */
@@ -55,10 +57,11 @@ export async function holdLane(
   lane: string,
   { now, until, reason }: { now: Millis; until: Millis; reason: string },
 ): Promise<void> {
-  await app.commit.write((tx) => {
+  const held = await app.commit.write((tx) => {
     expireHeld(app, tx, lane, now, reason)
-    holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE })
+    return holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE })
   })
+  if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
 }
 
 /**
