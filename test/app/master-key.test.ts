@@ -1,0 +1,28 @@
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { ConfigError, loadConfig } from '#platform/config.ts'
+import { dataFolder } from './process.ts'
+
+test('an existing database is never opened without its master key or with another, and none is made in its place', async () => {
+  using folder = dataFolder()
+  const open = (more: Record<string, string> = {}) => openApp(loadConfig({ ...folder.settings, ...more }).config)
+  await open().close()
+  const path = join(folder.path, 'master.key')
+  const key = readFileSync(path, 'utf8')
+
+  renameSync(path, `${path}.away`)
+  expect(() => open()).toThrow(
+    new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`),
+  )
+  expect(existsSync(path)).toBe(false)
+
+  writeFileSync(path, Buffer.alloc(32, 1).toString('base64'))
+  expect(() => open()).toThrow('The master key is not the one that the database was made with')
+  expect(() => open({ TASSIS_MASTER_KEY: 'short' })).toThrow('32 bytes in base64')
+
+  // The right one, from wherever it comes.
+  await open({ TASSIS_MASTER_KEY: key.trim() }).close()
+  await open({ TASSIS_MASTER_KEY_FILE: `${path}.away` }).close()
+})
