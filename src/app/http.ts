@@ -17,10 +17,10 @@ import { emailRoutes } from '#features/emails/routes.ts'
 import { healthRoutes } from '#features/health/routes.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
-import { parseHostPort } from '#platform/config.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
 
 const API_INFO = {

@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ConfigError, loadConfig, parseHostPort } from '#platform/config.ts'
+import { ConfigError, loadConfig } from '#platform/config.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tassis-config-'))
 let files = 0

@@ -1,6 +1,7 @@
 /** @module Whether the port of the HTTP API is free, for a sentence that says which line to use when it is not. */
 import { createServer } from 'node:net'
-import { type Config, ConfigError, parseHostPort } from '#platform/config.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 
 /**
  * The error when another program listens on the address of the HTTP API, else undefined. Listens there for a moment.

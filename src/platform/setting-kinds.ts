@@ -1,0 +1,154 @@
+/**
+ * @module The kinds of settings: what a variable's text or a TOML value may be, in words and as a parser. Which settings there are is config.ts's.
+ */
+import { isIP } from 'node:net'
+import { GiB, KiB, MiB } from './units.ts'
+
+export interface Setting<T> {
+  /** Default; a function when it depends on the machine or on other settings. */
+  readonly fallback: T | ((others: Record<string, unknown>) => T)
+  /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
+  readonly parse: (value: unknown) => T | undefined
+  readonly allowed: string
+  readonly doc: string
+  /** True: `tassis config` prints whether it is set, never what it is. */
+  readonly secret?: boolean
+}
+
+const asText = (value: unknown): string | undefined =>
+  typeof value === 'string'
+    ? value.trim()
+    : typeof value === 'number' || typeof value === 'boolean'
+      ? String(value)
+      : undefined
+
+export const text = (fallback: string, doc: string, allowed = 'any text'): Setting<string> => ({
+  fallback,
+  allowed,
+  doc,
+  parse: asText,
+})
+
+export const choice = <const T extends string>(values: readonly T[], fallback: T, doc: string): Setting<T> => ({
+  fallback,
+  allowed: values.join(', '),
+  doc,
+  parse: (value) => values.find((v) => v === asText(value)),
+})
+
+export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
+  fallback,
+  allowed: 'true or false',
+  doc,
+  parse: (value) =>
+    ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
+      asText(value)?.toLowerCase() ?? ''
+    ],
+})
+
+export const integer = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+  fallback,
+  allowed: `a whole number from ${min} to ${max}`,
+  doc,
+  parse: (value) => {
+    const digits = asText(value)
+    if (digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined
+    const number = Number(digits)
+    return number >= min && number <= max ? number : undefined
+  },
+})
+
+const SIZE_UNITS: Record<string, number> = {
+  '': 1,
+  B: 1,
+  K: KiB,
+  KB: KiB,
+  KIB: KiB,
+  M: MiB,
+  MB: MiB,
+  MIB: MiB,
+  G: GiB,
+  GB: GiB,
+  GIB: GiB,
+}
+
+export const size = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
+  fallback,
+  allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
+  doc,
+  parse: (value) => {
+    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(asText(value) ?? '')
+    const unit = SIZE_UNITS[match?.[2]?.toUpperCase() ?? '']
+    if (!match || unit === undefined) return undefined
+    const bytes = Number(match[1]) * unit
+    return bytes >= min && bytes <= max ? bytes : undefined
+  },
+})
+
+/** Bytes as the largest whole unit: `512MiB`. */
+export function formatSize(bytes: number): string {
+  if (bytes > 0 && bytes % GiB === 0) return `${bytes / GiB}GiB`
+  if (bytes > 0 && bytes % MiB === 0) return `${bytes / MiB}MiB`
+  if (bytes > 0 && bytes % KiB === 0) return `${bytes / KiB}KiB`
+  return `${bytes}B`
+}
+
+export const list = (doc: string, allowed: string, isItem: (item: string) => boolean): Setting<readonly string[]> => ({
+  fallback: [],
+  allowed,
+  doc,
+  parse: (value) => {
+    const items = (Array.isArray(value) ? value.map((v) => asText(v) ?? '') : (asText(value) ?? '\0').split(','))
+      .map((item) => item.trim())
+      .filter((item) => item !== '')
+    return items.every(isItem) ? items : undefined
+  },
+})
+
+export const isCidr = (value: string): boolean => {
+  const [address = '', prefix] = value.split('/')
+  const family = isIP(address)
+  return (
+    family !== 0 && (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128)))
+  )
+}
+
+export const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
+
+/** Splits `host:port`, `[v6]:port` or (with a default port) a bare host. Undefined when it is none of them. */
+export function parseHostPort(value: string, defaultPort?: number): { host: string; port: number } | undefined {
+  if (defaultPort !== undefined && (isIP(value) !== 0 || HOST_NAME.test(value)))
+    return { host: value, port: defaultPort }
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/i.exec(value)
+  const host = match?.[1] ?? match?.[2]
+  const port = Number(match?.[3])
+  if (host === undefined || port > 65_535 || (isIP(host) === 0 && !HOST_NAME.test(host))) return undefined
+  return { host, port }
+}
+
+export const checked = (
+  fallback: Setting<string>['fallback'],
+  allowed: string,
+  doc: string,
+  isValid: (v: string) => boolean,
+): Setting<string> => ({
+  fallback,
+  allowed,
+  doc,
+  parse: (value) => {
+    const given = asText(value)
+    return given !== undefined && isValid(given) ? given : undefined
+  },
+})
+
+export const isHttpUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return (
+    url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.search === ''
+  )
+}
+
+export const isRelayUrl = (value: string): boolean => {
+  const url = URL.parse(value)
+  return url !== null && (url.protocol === 'smtp:' || url.protocol === 'smtps:') && url.hostname !== ''
+}
