@@ -39,7 +39,6 @@ interface Row {
 
 const sql = prepared((db) => ({
   byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
-  byUuid: db.prepare<Row, [Uint8Array]>('SELECT * FROM accounts WHERE uuid = ?'),
   all: db.prepare<Row, []>('SELECT * FROM accounts ORDER BY id'),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
@@ -75,11 +74,6 @@ function accountOf(config: Config, row: Row): Account {
 /** The account, or undefined. */
 export function findAccount(config: Config, db: Database, id: number): Account | undefined {
   const row = sql(db).byId.get(id)
-  return row ? accountOf(config, row) : undefined
-}
-
-export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes): Account | undefined {
-  const row = sql(db).byUuid.get(uuid)
   return row ? accountOf(config, row) : undefined
 }
 

@@ -1,4 +1,5 @@
 /** @module Checks the DKIM key record: it verifies when its key is ours (RFC 6376 §3.6.1). */
+import { parseDkimRecord } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import {
   absenceHint,
@@ -50,7 +51,7 @@ function faultOf(record: string, rest: readonly string[], ours: string): string 
   if (key !== ours) {
     if (key === '') return 'is revoked (its p= is empty)'
     const parts = rest.map((text) => withoutQuoting(text).replace(/\s/g, ''))
-    if (parts.length > 0 && joinsTo(key, parts, ours)) {
+    if (parts.length > 0 && parts.length <= MOST_PARTS && joinsTo(key, parts, ours)) {
       return `is split over ${parts.length + 1} TXT records; it must be one record (of several strings, which the DNS provider makes of one long value)`
     }
     if (ours.startsWith(key)) {
@@ -63,6 +64,9 @@ function faultOf(record: string, rest: readonly string[], ours: string): string 
   if (tags.has('v') && ([...tags.keys()][0] !== 'v' || tags.get('v') !== 'DKIM1')) {
     return `is not valid: v=${tags.get('v')} is found where v=DKIM1 must stand, at the beginning`
   }
+  // What receivers make of the whole list: a tag that occurs twice or is none makes it void (RFC 6376 §3.2).
+  const parsed = parseDkimRecord(bare)
+  if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
   const type = tags.get('k')
   if (type !== undefined && type !== 'rsa') return `says k=${type}, but our key is k=rsa`
   const hashes = list(tags.get('h'))
@@ -75,6 +79,12 @@ function faultOf(record: string, rest: readonly string[], ours: string): string 
 }
 
 const list = (value: string | undefined): string[] => (value === undefined ? [] : value.split(':').map((v) => v.trim()))
+
+/**
+ * A key of 2048 bits fits into two records, and some providers make smaller ones. The records are a stranger's: all orders of many would never be
+ * looked through.
+ */
+const MOST_PARTS = 5
 
 /** Whether `head` and the other parts, in some order, make `whole`. */
 function joinsTo(head: string, parts: readonly string[], whole: string): boolean {

@@ -2,6 +2,7 @@
  * @module The DNS records that a domain's owner publishes for us: their names and values. Looks nothing up; checks.ts does.
  */
 import { isIPv6 } from 'node:net'
+import { dkimRecord } from '#protocols/dkim/keys.ts'
 
 /** What the records of a domain follow from. */
 export interface DomainDns {
@@ -70,7 +71,7 @@ export function spfValue({ outboundIps, hostname }: DomainDns): string {
 }
 
 /** RFC 6376 §3.6.1. */
-export const dkimValue = ({ dkimPublicKey }: DomainDns): string => `v=DKIM1; k=rsa; p=${dkimPublicKey}`
+export const dkimValue = ({ dkimPublicKey }: DomainDns): string => dkimRecord(dkimPublicKey)
 
 /** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
 export const DMARC_VALUE = 'v=DMARC1; p=none;'

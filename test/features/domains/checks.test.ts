@@ -332,6 +332,21 @@ describe('dkim', () => {
     ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is another one'],
     ['is revoked', ['v=DKIM1; p='], 'is revoked (its p= is empty)'],
     ['is cut off', [`v=DKIM1; k=rsa; p=${KEY.slice(0, 237)}`], `is cut off after 237 of ${KEY.length} characters`],
+    ['has a tag twice', [`v=DKIM1; k=rsa; k=rsa; p=${KEY}`], 'is not valid: The tag k= occurs twice'],
+    [
+      'has something that is no tag',
+      [`v=DKIM1; p=${KEY}; hello`],
+      'is not valid: "hello" is not a tag of the form name=value',
+    ],
+    [
+      // Copies of each twentieth of the key: more orders than could ever be looked through.
+      'is in more pieces than anybody makes',
+      [
+        `v=DKIM1; k=rsa; p=${KEY.slice(0, 20)}`,
+        ...Array.from({ length: 120 }, (_, i) => KEY.slice(20 * (1 + (i % 19)), 20 * (2 + (i % 19)))),
+      ],
+      `is cut off after 20 of ${KEY.length} characters`,
+    ],
     [
       'is split over two records',
       [second, `v=DKIM1; k=rsa; p=${first}`],
