@@ -20,10 +20,13 @@ const RANK = [
   'account',
   'operations',
   'domains',
+  'suppressions',
   'emails',
+  'tracking',
   'capture',
   'dead-letters',
   'delivery',
+  'webhooks',
   'health',
 ] as const
 

@@ -9,7 +9,7 @@ import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
 import { recipientEmailId } from '#features/emails/read.ts'
-import { createEventTime, flushCounters, getMeta, setMeta } from '#features/events/record.ts'
+import { accountsWithEvents, createEventTime, flushCounters, getMeta, setMeta } from '#features/events/record.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { ContentStore } from '#platform/content/store.ts'
@@ -89,9 +89,13 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       },
     }
     const eventTime = createEventTime(clock, db)
+    const eventsRecorded: App['eventsRecorded'] = createSignal()
     const commit = new Committer(db, databasePath, {
       ...committerOptions,
       flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
+      onDurable: (deltas) => {
+        for (const accountId of accountsWithEvents(deltas)) eventsRecorded.emit({ accountId })
+      },
     })
     const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
     const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
@@ -124,6 +128,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       freshResolver,
       eventTime,
       mailDue: createSignal(),
+      eventsRecorded,
     }
     return {
       app,

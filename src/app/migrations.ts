@@ -1,5 +1,9 @@
 /** @module The schema's history, embedded in the executable. Append only: a released migration is never edited. */
 import type { Migration } from '#platform/db/migrate.ts'
 import initial from '../../migrations/0000_initial.sql' with { type: 'text' }
+import eventsTold from '../../migrations/0001_events_told.sql' with { type: 'text' }
 
-export const migrations: readonly Migration[] = [{ name: '0000_initial', sql: initial }]
+export const migrations: readonly Migration[] = [
+  { name: '0000_initial', sql: initial },
+  { name: '0001_events_told', sql: eventsTold },
+]

@@ -33,6 +33,8 @@ export interface App {
   eventTime(): Millis
   /** Says that a lane has mail due at a time; delivery listens. */
   readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
+  /** Says that an account has new events on disk; the event feed and webhooks listen. */
+  readonly eventsRecorded: Signal<{ readonly accountId: number }>
 }
 
 /** Who acts: the key, user or command behind a change, for authorisation and the audit log. */

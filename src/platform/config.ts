@@ -26,6 +26,8 @@ import { GiB, KiB, MiB } from './units.ts'
 
 export class ConfigError extends Error {}
 
+const PLAN_NAMES = ['free', 'starter', 'pro', 'business', 'enterprise', 'unlimited']
+
 const settings = {
   dataDir: text(
     './data',
@@ -138,6 +140,35 @@ const settings = {
     'Send requests a second of one account, long-term; plan unlimited has no bound.',
   ),
   sendBurst: integer(1000, 1, 1_000_000, 'Send requests that an account may make at once.'),
+  webhookConcurrency: integer(
+    10,
+    1,
+    1000,
+    'Requests to one webhook at the same time; one while it does not answer well.',
+  ),
+  webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries leave the history.'),
+  compatHeaderPrefixes: list(
+    'Further prefixes under which the X-Service-* headers of webhooks are repeated.',
+    'a comma list of header prefixes such as X-Example',
+    (v) => /^[A-Za-z][A-Za-z0-9-]{0,39}$/.test(v),
+  ),
+  extraCaFile: text(
+    '',
+    'PEM file of further certificate authorities that webhook endpoints may have their certificates from.',
+    'a path',
+  ),
+  trackingDays: integer(
+    730,
+    1,
+    36_500,
+    'How long after its email an open or click is still counted; links lead on for good.',
+  ),
+  trackingPlans: list(
+    'Plans with open and click tracking.',
+    'a comma list of free, starter, pro, business, enterprise, unlimited',
+    (v) => PLAN_NAMES.includes(v),
+    PLAN_NAMES,
+  ),
   captureMaxBytes: size(64 * MiB, 1 * MiB, 100 * GiB, 'Most bytes of captured messages; the oldest go first.'),
   captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are removed.'),
   minFreeDisk: size(

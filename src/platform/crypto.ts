@@ -15,7 +15,7 @@ export const hmacSha256 = (key: Uint8Array, data: string | Uint8Array): Uint8Arr
 /** Equality in a time that does not depend on where the two differ. */
 export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
 
-export type KeyPurpose = 'seal' | 'verp' | 'tracking' | 'unsubscribe' | 'event-id' | 'check'
+export type KeyPurpose = 'seal' | 'verp' | 'tracking' | 'unsubscribe' | 'event-id' | 'check' | 'nonce'
 
 const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12
@@ -51,7 +51,19 @@ export class KeyRing {
 
   /** AES-256-GCM: key id | nonce | ciphertext | tag. `context` is authenticated: a ciphertext moved to another row does not open. */
   seal(plain: string | Uint8Array, context: string): Uint8Array {
-    const nonce = randomBytes(NONCE_BYTES)
+    return this.#sealWith(randomBytes(NONCE_BYTES), plain, context)
+  }
+
+  /**
+   * The same ciphertext for the same plaintext and context: for tokens in messages, which must be the same bytes at every attempt. The nonce is a
+   * MAC of both, so no nonce is ever used for two plaintexts. `unseal` opens it.
+   */
+  sealSame(plain: string | Uint8Array, context: string): Uint8Array {
+    const nonce = hmacSha256(this.subkey('nonce'), Buffer.concat([Buffer.from(`${context}\0`), Buffer.from(plain)]))
+    return this.#sealWith(nonce.slice(0, NONCE_BYTES), plain, context)
+  }
+
+  #sealWith(nonce: Uint8Array, plain: string | Uint8Array, context: string): Uint8Array {
     const cipher = createCipheriv('aes-256-gcm', this.subkey('seal'), nonce)
     cipher.setAAD(Buffer.from(context))
     const data = typeof plain === 'string' ? Buffer.from(plain) : plain

@@ -93,8 +93,13 @@ export function formatSize(bytes: number): string {
   return `${bytes}B`
 }
 
-export const list = (doc: string, allowed: string, isItem: (item: string) => boolean): Setting<readonly string[]> => ({
-  fallback: [],
+export const list = (
+  doc: string,
+  allowed: string,
+  isItem: (item: string) => boolean,
+  fallback: readonly string[] = [],
+): Setting<readonly string[]> => ({
+  fallback,
   allowed,
   doc,
   parse: (value) => {

@@ -19,6 +19,7 @@ export interface Account {
   /** Recipients a month. */
   readonly monthlyQuota: number
   readonly trackingDefault: boolean
+  readonly trackingPrivacy: boolean
   readonly pausedAt: Millis | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -32,6 +33,7 @@ interface Row {
   plan: string
   monthly_quota: number | null
   tracking_default: number
+  tracking_privacy: number
   paused_at: number | null
   created_at: number
   updated_at: number
@@ -44,8 +46,11 @@ const sql = prepared((db) => ({
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
   update: db.prepare('UPDATE accounts SET name = ?, tracking_default = ?, updated_at = ? WHERE id = ?'),
-  sending: db.prepare<{ plan: string; quota: number | null; pausedAt: number | null }, [number]>(
-    'SELECT plan, monthly_quota AS quota, paused_at AS pausedAt FROM accounts WHERE id = ?',
+  sending: db.prepare<
+    { plan: string; quota: number | null; pausedAt: number | null; trackingDefault: number },
+    [number]
+  >(
+    'SELECT plan, monthly_quota AS quota, paused_at AS pausedAt, tracking_default AS trackingDefault FROM accounts WHERE id = ?',
   ),
   used: db.prepare<{ recipients: number }, [number, number]>(
     'SELECT recipients FROM usage WHERE account_id = ? AND month = ?',
@@ -65,6 +70,7 @@ function accountOf(config: Config, row: Row): Account {
     plan,
     monthlyQuota: row.monthly_quota ?? planQuota(config, plan),
     trackingDefault: row.tracking_default === 1,
+    trackingPrivacy: row.tracking_privacy === 1,
     pausedAt: row.paused_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
@@ -141,6 +147,8 @@ export interface SendingAccount {
   readonly plan: Plan
   readonly monthlyQuota: number
   readonly pausedAt: Millis | null
+  /** Whether emails that do not say it themselves are tracked. */
+  readonly trackingDefault: boolean
 }
 
 /** The account behind an actor; a missing one is a bug. */
@@ -148,7 +156,13 @@ export function sendingAccount(config: Config, db: Database, id: number): Sendin
   const row = sql(db).sending.get(id)
   if (!row) throw new Error(`account ${id} does not exist`)
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
-  return { id, plan, monthlyQuota: row.quota ?? planQuota(config, plan), pausedAt: row.pausedAt }
+  return {
+    id,
+    plan,
+    monthlyQuota: row.quota ?? planQuota(config, plan),
+    pausedAt: row.pausedAt,
+    trackingDefault: row.trackingDefault === 1,
+  }
 }
 
 /** Throws 403 `account_paused` when sending is paused. */

@@ -26,3 +26,6 @@ export function planQuota(config: Config, plan: Plan): number {
       return UNLIMITED
   }
 }
+
+/** Whether mail of a plan can be tracked. */
+export const hasTracking = (config: Config, plan: Plan): boolean => config.trackingPlans.includes(plan)

@@ -10,6 +10,8 @@ export const accounts = sqliteTable('accounts', {
   /** Overrides the plan's quota; null: the plan's. */
   monthlyQuota: integer('monthly_quota'),
   trackingDefault: flag('tracking_default').notNull().default(false),
+  /** Whether opens and clicks are kept without IP address and user agent. */
+  trackingPrivacy: flag('tracking_privacy').notNull().default(false),
   /** When sending was paused; null: it is not. */
   pausedAt: time('paused_at'),
   createdAt: time('created_at').notNull(),

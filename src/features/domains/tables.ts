@@ -28,6 +28,10 @@ export const domains = sqliteTable(
     mxVerified: flag('mx_verified').notNull().default(false),
     inboundEnabled: flag('inbound_enabled').notNull().default(false),
     mxVerifiedAt: time('mx_verified_at'),
+    /** Host name of tracked links, A-labels in lower case; null: that of the service. */
+    trackingDomain: text('tracking_domain'),
+    /** Since when the CNAME of the tracking host points to us; null: it does not. */
+    trackingVerifiedAt: time('tracking_verified_at'),
     verifiedAt: time('verified_at'),
     checkedAt: time('checked_at'),
     /** When its DNS is looked at again without being asked. */
@@ -41,6 +45,7 @@ export const domains = sqliteTable(
   },
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
+    uniqueIndex('domains_tracking').on(t.trackingDomain).where(sql`tracking_domain is not null and deleted_at is null`),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),

@@ -4,6 +4,7 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -18,7 +19,7 @@ import {
   takeQuota,
   usedInMonth,
 } from '../accounts/accounts.ts'
-import { UNLIMITED } from '../accounts/plans.ts'
+import { hasTracking, UNLIMITED } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { record } from '../events/record.ts'
 import { findStream } from '../streams/streams.ts'
@@ -32,9 +33,9 @@ export const SANDBOX_LANE = 'sandbox'
 
 const sql = prepared((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, status, sandbox, transactional, tracking_override, from_address, subject,
+    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, status, sandbox, transactional, tracking_override, tracked, from_address, subject,
      html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   insertRecipient: db.prepare(
     'INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -161,8 +162,12 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
   const streamId = findStream(app.db, actor.accountId, draft.stream)
   if (streamId === undefined)
     throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
-  return { account, domainId: domain.id, sandbox, streamId }
+  return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
 }
+
+/** Only HTML can be tracked, and only on a plan that has tracking. */
+const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
+  draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
 /** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
 export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
@@ -203,6 +208,7 @@ export interface Placement {
   readonly domainId: number
   readonly streamId: number
   readonly sandbox: boolean
+  readonly tracked: boolean
   readonly quotaMonth: number | null
   readonly operationId: number | null
 }
@@ -231,6 +237,7 @@ export function insertEmail(
     placement.sandbox ? 1 : 0,
     draft.transactional ? 1 : 0,
     draft.tracking === undefined ? null : draft.tracking ? 1 : 0,
+    placement.tracked ? 1 : 0,
     draft.from,
     draft.subject,
     content.htmlRef,

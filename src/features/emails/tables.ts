@@ -22,6 +22,8 @@ export const emails = sqliteTable(
     transactional: flag('transactional').notNull(),
     /** Null: the account's default. */
     trackingOverride: flag('tracking_override'),
+    /** Whether opens and clicks are tracked: decided at acceptance, so that every attempt sends the same. */
+    tracked: flag('tracked').notNull().default(false),
     /** Header form, validated: `Name <a@b>`. */
     from: text('from_address').notNull(),
     subject: text('subject').notNull(),

@@ -53,6 +53,16 @@ export interface EventData {
   readonly bounce_category?: string | null
   readonly reason?: string | null
   readonly next_retry_at?: Millis | null
+  /** Destination of a click. */
+  readonly link_url?: string | null
+  /** Of an open or a click; null where the account keeps none. */
+  readonly user_agent?: string | null
+  /** Address that complained, and what kind of report told it. */
+  readonly complainer?: string | null
+  readonly feedback_type?: string | null
+  /** Of an unsubscription: slug of the stream, public id of the list. */
+  readonly stream?: string | null
+  readonly list_id?: string | null
   /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
   readonly tls?: string | null
 }
@@ -115,6 +125,16 @@ export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>,
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
   }
+}
+
+/** The accounts that have new events, told from the counter additions of a group. */
+export function accountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
+  const accounts = new Set<number>()
+  for (const key of deltas.keys()) {
+    const end = key.indexOf('|')
+    if (key.startsWith('event:', end + 1)) accounts.add(Number(key.slice(0, end)))
+  }
+  return accounts
 }
 
 /** The public id of an event: derived, so that it costs no column. A UUIDv8 (RFC 9562 §5.8). */

@@ -22,6 +22,8 @@ type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
 export interface CommitterOptions {
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
+  /** Called with the counter additions of each group once it is durable. */
+  readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
   /** Called once when a sync failed: what is in the page cache is then unknown, so nothing may be accepted any more. */
   readonly onBroken?: (error: Error) => void
   /** WAL size at which a checkpoint is asked for. */
@@ -110,7 +112,8 @@ export class Committer {
   async #loop(): Promise<void> {
     while (this.#queue.length > 0 && !this.#broken) {
       if (this.#held) await this.#held
-      const group = this.#runGroup()
+      const deltas = new Map<string, number>()
+      const group = this.#runGroup(deltas)
       if (group.length === 0) continue
       try {
         await this.#sync()
@@ -123,6 +126,7 @@ export class Committer {
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
+      if (deltas.size > 0) queueMicrotask(() => this.#options.onDurable?.(deltas))
       this.#checkpointWhenLarge()
     }
     if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
@@ -130,10 +134,9 @@ export class Committer {
   }
 
   /** Runs one transaction over the head of the queue; rejects the failed entries and returns the committed ones, to be synced. */
-  #runGroup(): Entry[] {
+  #runGroup(deltas: Map<string, number>): Entry[] {
     const statements = sql(this.db)
     const taken: Entry[] = []
-    const deltas = new Map<string, number>()
     try {
       statements.begin.run()
       while (taken.length < MOST_PER_GROUP) {
