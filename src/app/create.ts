@@ -129,6 +129,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       eventTime,
       mailDue: createSignal(),
       eventsRecorded,
+      webhookChanged: createSignal(),
     }
     return {
       app,

@@ -35,6 +35,8 @@ export interface App {
   readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
   /** Says that an account has new events on disk; the event feed and webhooks listen. */
   readonly eventsRecorded: Signal<{ readonly accountId: number }>
+  /** Says that a webhook was made, changed or deleted, or has a delivery that is due; the dispatcher listens. */
+  readonly webhookChanged: Signal<{ readonly webhookId: number }>
 }
 
 /** Who acts: the key, user or command behind a change, for authorisation and the audit log. */
