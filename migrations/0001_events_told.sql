@@ -13,6 +13,8 @@ CREATE TABLE `suppressions` (
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `suppressions_address` ON `suppressions` (`account_id`,`address`,`covers`,`stream_id`,`list_id`);--> statement-breakpoint
+CREATE INDEX `suppressions_account` ON `suppressions` (`account_id`);--> statement-breakpoint
+CREATE INDEX `suppressions_reason` ON `suppressions` (`account_id`,`reason`);--> statement-breakpoint
 CREATE TABLE `click_marks` (
 	`recipient_id` integer NOT NULL,
 	`url_hash` blob NOT NULL,
@@ -61,8 +63,9 @@ CREATE TABLE `webhook_deliveries` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `webhook_deliveries_uuid_unique` ON `webhook_deliveries` (`uuid`);--> statement-breakpoint
 CREATE INDEX `webhook_deliveries_history` ON `webhook_deliveries` (`webhook_id`);--> statement-breakpoint
+CREATE INDEX `webhook_deliveries_filter` ON `webhook_deliveries` (`webhook_id`,`event`,`status`);--> statement-breakpoint
 CREATE INDEX `webhook_deliveries_seq` ON `webhook_deliveries` (`webhook_id`,`seq`) WHERE seq is not null;--> statement-breakpoint
-CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`next_at`) WHERE next_at is not null;--> statement-breakpoint
+CREATE INDEX `webhook_deliveries_due` ON `webhook_deliveries` (`webhook_id`,`next_at`) WHERE next_at is not null;--> statement-breakpoint
 CREATE TABLE `webhooks` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,

@@ -23,6 +23,7 @@ const RANK = [
   'suppressions',
   'emails',
   'tracking',
+  'unsubscribe',
   'capture',
   'dead-letters',
   'delivery',

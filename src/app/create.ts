@@ -9,7 +9,7 @@ import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
 import { recipientEmailId } from '#features/emails/read.ts'
-import { accountsWithEvents, createEventTime, flushCounters, getMeta, setMeta } from '#features/events/record.ts'
+import { accountsWithEvents, createEventTime, flushCounters, getMeta, lastSeqOf, setMeta } from '#features/events/record.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { ContentStore } from '#platform/content/store.ts'
@@ -28,6 +28,7 @@ import { hours, MiB } from '#platform/units.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { migrations } from './migrations.ts'
+import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 
 /** WAL size at which it is copied into the database. */
 const CHECKPOINT_BYTES = 64 * MiB
@@ -59,6 +60,7 @@ export class DataDirInUse extends ConfigError {}
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const clock = options.clock ?? systemClock
   const log = options.log ?? createLog(config.logLevel)
+  const authorities = readAuthorities(config)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
@@ -94,7 +96,11 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       ...committerOptions,
       flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
       onDurable: (deltas) => {
-        for (const accountId of accountsWithEvents(deltas)) eventsRecorded.emit({ accountId })
+        // Read now, told later: listeners must not hold the next group back.
+        for (const accountId of accountsWithEvents(deltas)) {
+          const lastSeq = lastSeqOf(db, accountId)
+          queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
+        }
       },
     })
     const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
@@ -114,6 +120,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     }
     const resolver = options.resolver ?? createResolver(dns)
     const freshResolver = options.resolver ?? createResolver({ ...dns, cacheEntries: 0 })
+    const ownPorts = new Set<number>()
+    const fetch = createOutgoingFetch({ config, clock, resolver, ownPorts, authorities })
     const app: App = {
       config,
       clock,
@@ -126,6 +134,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
       freshResolver,
+      fetch,
+      ownPorts,
       eventTime,
       mailDue: createSignal(),
       eventsRecorded,
@@ -136,6 +146,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       captures,
       authenticator: createAuthenticator(app),
       async close() {
+        fetch.close()
         resolver.close()
         freshResolver.close()
         await Promise.all([commit.close(), content.close(), captures.close()])
@@ -164,6 +175,7 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
     maxMessageBytes: app.config.maxBodyBytes * 2,
     log: app.log,
   })
+  app.ownPorts.add(capture.port)
   const scheduler = new DeliveryScheduler(app, { host: capture.host, port: capture.port })
   await scheduler.start()
   return {

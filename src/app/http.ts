@@ -11,12 +11,20 @@ import { capturedPages } from '#features/capture/pages.ts'
 import { captureRoutes } from '#features/capture/routes.ts'
 import { deadLetterRoutes } from '#features/dead-letters/routes.ts'
 import { maxAttempts } from '#features/delivery/retry.ts'
+import { tlsPages } from '#features/domains/pages.ts'
 import { domainRoutes } from '#features/domains/routes.ts'
 import { deleteDomain } from '#features/emails/delete-domain.ts'
 import { emailRoutes } from '#features/emails/routes.ts'
+import { eventRoutes } from '#features/events/routes.ts'
+import { createFeedStreams } from '#features/events/stream.ts'
 import { healthRoutes } from '#features/health/routes.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
+import { suppressionRoutes } from '#features/suppressions/routes.ts'
+import { trackingPages } from '#features/tracking/pages.ts'
+import { trackingRoutes } from '#features/tracking/routes.ts'
+import { unsubscribePages } from '#features/unsubscribe/pages.ts'
+import { webhookRoutes } from '#features/webhooks/routes.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -39,18 +47,28 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
 }
 
-/** Every route and page, the API description among them. */
+/**
+ * Every route and page, the API description among them.
+ * @param options.ending aborted when the server ends: streams, which would last, end then
+ */
 export function createRoutes(
   { app, authenticator, captures }: OpenedApp,
-  { isStopping = () => false }: HttpOptions = {},
+  {
+    isStopping = () => false,
+    ending = new AbortController().signal,
+  }: HttpOptions & { readonly ending?: AbortSignal } = {},
 ): AnyElysia[] {
   // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
     captureRoutes(app, captures),
+    eventRoutes(app, createFeedStreams(app, ending)),
+    trackingRoutes(app),
+    webhookRoutes(app),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
     streamRoutes(app),
+    suppressionRoutes(app),
     operationRoutes(app),
     apiKeyRoutes(app, authenticator),
     accountRoutes(app),
@@ -61,7 +79,7 @@ export function createRoutes(
   // The page shows the mail of all accounts without a key: only to a developer on this machine.
   const pages =
     delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '') ? [capturedPages(captures)] : []
-  return [...routes, ...pages, docsRoutes(routes, API_INFO)]
+  return [...routes, ...pages, tlsPages(app), trackingPages(app), unsubscribePages(app), docsRoutes(routes, API_INFO)]
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
@@ -69,7 +87,8 @@ const isLoopback = (host: string): boolean => host === 'localhost' || host === '
 /** The server with all routes; it does not listen yet. */
 export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {
   const { app, authenticator } = opened
-  return createHttpServer<Actor>({
+  const ending = new AbortController()
+  const server = createHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
       trustedProxies: app.config.trustedProxies,
@@ -92,8 +111,20 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
-    routes: createRoutes(opened, options),
+    routes: createRoutes(opened, { ...options, ending: ending.signal }),
   })
+  return {
+    ...server,
+    listen(hostname, port) {
+      const bound = server.listen(hostname, port)
+      app.ownPorts.add(bound.port)
+      return bound
+    },
+    stop(graceMs) {
+      ending.abort()
+      return server.stop(graceMs)
+    },
+  }
 }
 
 /** Binds the server to the configured address. Throws what the system says, for example EADDRINUSE. */

@@ -6,6 +6,7 @@ import { Cron } from 'croner'
 import { recheckDomains } from '#features/domains/recheck.ts'
 import { trimBatchReplies } from '#features/emails/batch.ts'
 import { removeDeletedDomains } from '#features/emails/delete-domain.ts'
+import { trimWebhookHistory } from '#features/webhooks/trim.ts'
 import type { OpenedApp } from './create.ts'
 
 interface Schedule {
@@ -24,6 +25,7 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.trim() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
   { name: 'trim batch replies', pattern: '0 7 * * * *', run: ({ app }) => trimBatchReplies(app) },
+  { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => trimWebhookHistory(app) },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
 ]
 

@@ -3,6 +3,7 @@
  * as a process; tests run it in theirs.
  */
 import { isIPv6 } from 'node:net'
+import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { operations } from './cli/operations.ts'
@@ -50,6 +51,10 @@ export async function startService(config: Config, options: CreateOptions = {}):
       log: opened.app.log,
     })
     stops.unshift(() => admin.stop())
+    // Before delivery, whose recovery writes the first events.
+    const webhooks = new WebhookDispatcher(opened.app)
+    webhooks.start()
+    stops.unshift(() => webhooks.stop())
     const running = await startDelivery(opened)
     delivery = running
     stops.unshift(() => running.stop())
@@ -57,8 +62,8 @@ export async function startService(config: Config, options: CreateOptions = {}):
 
     const stop = async () => {
       isStopping = true
-      // Together: while the last requests are answered, no new delivery may begin.
-      await Promise.all([http.stop(), running.stop()])
+      // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
+      await Promise.all([http.stop(), running.stop(), webhooks.stop()])
       await schedules.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()

@@ -10,6 +10,7 @@ import type { Committer } from '#platform/db/commit.ts'
 import type { DiskGuard } from '#platform/disk.ts'
 import type { Log } from '#platform/log.ts'
 import type { MemoryBudget } from '#platform/memory-budget.ts'
+import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
@@ -29,12 +30,16 @@ export interface App {
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
   readonly freshResolver: Resolver
+  /** Calls a URL that a tenant gave. Nothing else may. */
+  readonly fetch: SafeFetch
+  /** Ports on which this service listens; whoever listens adds its own, and `fetch` never calls them. */
+  readonly ownPorts: Set<number>
   /** Event time: the clock, but never earlier than any time it has given, restarts included. */
   eventTime(): Millis
   /** Says that a lane has mail due at a time; delivery listens. */
   readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
-  /** Says that an account has new events on disk; the event feed and webhooks listen. */
-  readonly eventsRecorded: Signal<{ readonly accountId: number }>
+  /** Says that an account has new events on disk, up to `lastSeq`; the event feed and webhooks listen. */
+  readonly eventsRecorded: Signal<{ readonly accountId: number; readonly lastSeq: number }>
   /** Says that a webhook was made, changed or deleted, or has a delivery that is due; the dispatcher listens. */
   readonly webhookChanged: Signal<{ readonly webhookId: number }>
 }

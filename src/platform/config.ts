@@ -91,7 +91,7 @@ const settings = {
   ),
   allowPrivateNetworks: flag(
     false,
-    'Whether mail may go to private and loopback addresses. Only for tests and development.',
+    'Whether mail and webhooks may go to private and loopback addresses. Only for tests and development.',
   ),
   memoryBudget: size(
     256 * MiB,

@@ -60,6 +60,15 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "DELETE FROM counters WHERE metric = 'event:queued'",
   ],
   ['the events of an account are numbered from 1 without a gap', 'UPDATE event_sequences SET last_seq = last_seq + 1'],
+  [
+    'the counter of suppressions is what a recount gives',
+    "INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)",
+  ],
+  [
+    'the counters of suppressions by reason are what a recount gives',
+    `INSERT INTO suppressions (uuid, account_id, address, covers, reason, created_at) VALUES (x'00', 1, 'bob@r.test', 0, '50 % | more', 1);
+     INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)`,
+  ],
   ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
   ['every email has as many recipients as were accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
   ['a recipient is in the queue exactly while it is open', 'UPDATE recipients SET next_at = NULL WHERE id = 1'],

@@ -1,4 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { openApp } from '#app/create.ts'
+import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { dataFolder, MAIN, setUp, tassis, tassisJson } from './process.ts'
 
@@ -7,7 +9,14 @@ setDefaultTimeout(60_000)
 
 interface Verified {
   readonly fully_verified: boolean
-  readonly dns_records: readonly { readonly key: string; readonly host: string; readonly value: string }[]
+  readonly dns_records: readonly {
+    readonly key: string
+    readonly type: string
+    readonly host: string
+    readonly value: string
+    readonly priority: number | null
+    readonly verified: boolean
+  }[]
 }
 
 test('a domain that has what sending needs is verified: DMARC and the inbound MX are advice, not faults', async () => {
@@ -74,4 +83,27 @@ test('serve warns of it in its log', async () => {
     return (await child.stderr.text()).includes('Set TASSIS_HOSTNAME to a name')
   }
   expect([await warned('direct'), await warned('capture')]).toEqual([true, false])
+})
+
+test('a tracking domain is shown with the records, as a block and as a line of a zone file', async () => {
+  using data = dataFolder()
+  const { domainId } = await setUp(data.settings)
+  const opened = openApp(loadConfig({ ...data.settings }).config)
+  opened.app.db.run("UPDATE domains SET tracking_domain = 'links.brand.test'")
+  await opened.close()
+  const blocks = await tassis(['domains', 'records', domainId], data.settings)
+  expect(blocks.stdout).toEndWith(
+    'its name may lie in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
+  )
+  const zone = await tassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
+  expect(zone.stdout).toEndWith('\nlinks.brand.test. 3600 IN CNAME mail.tassis.test.\n')
+  const { dns_records: records } = await tassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
+  expect(records.at(-1)).toEqual({
+    key: 'tracking',
+    type: 'CNAME',
+    host: 'links.brand.test',
+    value: 'mail.tassis.test',
+    priority: null,
+    verified: false,
+  })
 })

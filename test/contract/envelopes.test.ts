@@ -6,7 +6,16 @@ import { addAccount, type ContractApi, createContractApi, nameOf, ROUTES, type R
 let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
-  for (const resource of ['api-key', 'dead-letter', 'domain', 'email', 'operation', 'stream'] as const) {
+  for (const resource of [
+    'api-key',
+    'dead-letter',
+    'domain',
+    'email',
+    'operation',
+    'stream',
+    'suppression',
+    'webhook',
+  ] as const) {
     for (let made = 0; made < 3; made++) {
       service.clock.advance(1000)
       await service.make(resource)
@@ -23,23 +32,7 @@ const keysOf = (shape: Route['shape']): string[] | undefined => {
   return shape === 'none' ? undefined : [...shape]
 }
 
-describe.each(named(ROUTES))('%s', (_, route) => {
-  test('answers with the keys of its envelope and no others', async () => {
-    const id = route.resource ? await service.make(route.resource) : ''
-    const { status, body } = await service.ask(route, id)
-    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
-    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
-    if (keys?.includes('data')) expect(Array.isArray(at(body, 'data'))).toBe(route.shape !== 'one')
-  })
-
-  test('is the same under a base URL with a trailing slash', async () => {
-    const id = route.resource ? await service.make(route.resource) : ''
-    const { status, body } = await service.ask({ ...route, path: `/${route.path}` }, id)
-    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
-    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
-  })
-})
-
+// Before the others, each of which adds to the audit log: all rows fit on one page here.
 describe.each(named(ROUTES.filter(({ paged }) => paged)))('the list %s', (_, route) => {
   const page = async (query: string) => {
     const answer = await service.api('GET', `${route.path}${query}`)
@@ -81,19 +74,35 @@ describe.each(named(ROUTES.filter(({ paged }) => paged)))('the list %s', (_, rou
   })
 })
 
+describe.each(named(ROUTES))('%s', (_, route) => {
+  test('answers with the keys of its envelope and no others', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const { status, body } = await service.ask(route, id)
+    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
+    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
+    if (keys?.includes('data')) expect(Array.isArray(at(body, 'data'))).toBe(route.shape !== 'one' && !route.isOne)
+  })
+
+  test('is the same under a base URL with a trailing slash', async () => {
+    const id = route.resource ? await service.make(route.resource) : ''
+    const { status, body } = await service.ask({ ...route, path: `/${route.path}` }, id)
+    const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
+    expect({ status, keys }).toEqual({ status: route.status, keys: keysOf(route.shape) })
+  })
+})
+
 // Every account begins with a stream and keys, and its audit log with the making of a key.
 const NEVER_EMPTY = ['/v1/api-keys', '/v1/audit-logs', '/v1/streams']
 
-test.each(named(ROUTES.filter(({ shape, path }) => shape === 'list' && !NEVER_EMPTY.includes(path))))(
-  '%s of nothing has no pages',
-  async (_, route) => {
-    const { key } = await addAccount(service)
-    expect((await service.api('GET', route.path, undefined, { key })).body).toEqual({
-      data: [],
-      pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 },
-    })
-  },
-)
+test.each(
+  named(ROUTES.filter(({ shape, path }) => shape === 'list' && !path.includes('{id}') && !NEVER_EMPTY.includes(path))),
+)('%s of nothing has no pages', async (_, route) => {
+  const { key } = await addAccount(service)
+  expect((await service.api('GET', route.path, undefined, { key })).body).toEqual({
+    data: [],
+    pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 },
+  })
+})
 
 describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, route) => {
   test('must be JSON: 400 when it is malformed, 415 when it is something else', async () => {

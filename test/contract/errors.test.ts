@@ -49,7 +49,7 @@ describe('every status has the same body', () => {
 describe('a wrong method', () => {
   const routes = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].map((name) => {
     const [method = '', path = ''] = name.split(' ')
-    return { method, path, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace('{id}', '[^/]+')}$`) }
+    return { method, path, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`) }
   })
   /** Also the methods of `/v1/emails/{id}` for `/v1/emails/batch`. */
   const methodsAt = (path: string): string[] => {

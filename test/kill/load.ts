@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Random } from './random.ts'
 import { SENDER_DOMAIN } from './service.ts'
-import { DEFERRED_PREFIX } from './sink.ts'
+import { DEFERRED_PREFIX, REFUSED_PREFIX } from './sink.ts'
 
 export const RECEIVER_DOMAIN = 'receiver.test'
 
@@ -27,29 +27,45 @@ export interface Load {
   stop(): Promise<void>
 }
 
+/** What is sent; `large`, `deferred` and `refused` are probabilities of an email. */
+export interface Mix {
+  readonly longestPauseMs: number
+  /** Emails of one load, so that a slow machine can still deliver them in time. */
+  readonly mostEmails: number
+  readonly large: number
+  readonly deferred: number
+  readonly refused: number
+}
+
 const SENDERS = 12
-const LONGEST_PAUSE_MS = 50
 /** Large ones are in a file beside the content database, and larger than what sockets buffer. */
-const LARGE = { probability: 0.04, bytes: 900_000 }
-const DEFERRED_PROBABILITY = 0.03
-/** Emails of one load, so that a slow machine can still deliver them in time. */
-const MOST_EMAILS = 1000
+const LARGE_BYTES = 900_000
+const ORDINARY: Mix = { longestPauseMs: 50, mostEmails: 1000, large: 0.04, deferred: 0.03, refused: 0 }
 
 /** Starts the senders; each remembers in `sent`. */
-export function startLoad(url: string, key: string, random: Random, prefix: string, sent: Map<string, Sent>): Load {
+export function startLoad(
+  url: string,
+  key: string,
+  random: Random,
+  prefix: string,
+  sent: Map<string, Sent>,
+  mix: Mix = ORDINARY,
+): Load {
   let isStopping = false
   let count = 0
   const send = async (): Promise<void> => {
-    while (!isStopping && count < MOST_EMAILS) {
-      const isDeferred = random.chance(DEFERRED_PROBABILITY)
-      const id = `${isDeferred ? DEFERRED_PREFIX : ''}${prefix}-${++count}`
+    while (!isStopping && count < mix.mostEmails) {
+      const isDeferred = random.chance(mix.deferred)
+      const isRefused = mix.refused > 0 && random.chance(mix.refused)
+      const kind = isDeferred ? DEFERRED_PREFIX : isRefused ? REFUSED_PREFIX : ''
+      const id = `${kind}${prefix}-${++count}`
       const entry: Sent = { id, isDeferred, told: 'unanswered', emailId: undefined, status: undefined }
       sent.set(id, entry)
       try {
         const response = await fetch(`${url}/v1/emails`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-          body: JSON.stringify(emailOf(id, random)),
+          body: JSON.stringify(emailOf(id, random, mix.large)),
         })
         // The status alone is the promise; the body may be cut.
         entry.status = response.status
@@ -59,7 +75,7 @@ export function startLoad(url: string, key: string, random: Random, prefix: stri
       } catch {
         await Bun.sleep(5)
       }
-      await Bun.sleep(random.between(0, LONGEST_PAUSE_MS))
+      await Bun.sleep(random.between(0, mix.longestPauseMs))
     }
   }
   const senders = Array.from({ length: SENDERS }, send)
@@ -71,7 +87,7 @@ export function startLoad(url: string, key: string, random: Random, prefix: stri
   }
 }
 
-function emailOf(id: string, random: Random) {
+function emailOf(id: string, random: Random, large: number) {
   const lines = Array.from({ length: random.between(1, 120) }, (_, line) => `Line ${line} of ${id}.`)
   return {
     from: `Kill Test <test@${SENDER_DOMAIN}>`,
@@ -79,12 +95,12 @@ function emailOf(id: string, random: Random) {
     subject: `Test ${id}`,
     text_body: `${lines.join('\r\n')}\r\nEnd of ${id}.\r\n`,
     headers: { 'X-Test-Id': id },
-    ...(random.chance(LARGE.probability) && {
+    ...(random.chance(large) && {
       attachments: [
         {
           filename: 'noise.bin',
           content_type: 'application/octet-stream',
-          content: randomBytes(LARGE.bytes).toString('base64'),
+          content: randomBytes(LARGE_BYTES).toString('base64'),
         },
       ],
     }),

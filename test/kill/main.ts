@@ -27,8 +27,10 @@ import {
 import { type AtKill, type KillSink, startKillSink } from './sink.ts'
 
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--service serve|parts] [--keep]
+scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
+  --webhooks   proves instead that no event is lost to a webhook (test/kill/webhooks.ts)
   --seed S     repeats the choices of another run (they are printed)
   --service    serve: the command \`serve\` (default); parts: a program put together from its parts
   --keep       keeps the data directory, which otherwise stays only after a failure

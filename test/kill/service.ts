@@ -6,6 +6,7 @@ import { openApp } from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
 import { createDomain } from '#features/domains/domains.ts'
+import { eventUuid } from '#features/events/record.ts'
 import { loadConfig } from '#platform/config.ts'
 
 export const SENDER_DOMAIN = 'sender.test'
@@ -26,8 +27,19 @@ export interface ServiceProcess {
   stop(): Promise<number>
 }
 
+export interface Prepared {
+  /** API key of the one account. */
+  readonly key: string
+  readonly accountUuid: string
+  /** Public id of the account's event. */
+  eventId(seq: number): string
+}
+
 /** Makes the data directory; gives the API key. */
-export async function prepareDataDirectory(settings: Settings): Promise<string> {
+export const prepareDataDirectory = async (settings: Settings): Promise<string> => (await prepareAccount(settings)).key
+
+/** Makes the data directory with an account that may send from SENDER_DOMAIN. */
+export async function prepareAccount(settings: Settings): Promise<Prepared> {
   const opened = openApp(loadConfig(settings).config)
   try {
     const { app } = opened
@@ -36,7 +48,8 @@ export async function prepareDataDirectory(settings: Settings): Promise<string> 
     await createDomain(app, actor, SENDER_DOMAIN)
     // What `verify` would write if the zone were published.
     await app.commit.write((tx) => void tx.db.run('UPDATE domains SET verified_at = 1, next_check_at = 4000000000000'))
-    return (await createApiKey(app, actor, { name: 'kill test' })).key
+    const { key } = await createApiKey(app, actor, { name: 'kill test' })
+    return { key, accountUuid: actor.accountUuid, eventId: (seq) => eventUuid(app.keys, account.id, seq) }
   } finally {
     await opened.close()
   }

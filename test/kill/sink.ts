@@ -66,6 +66,8 @@ const SLOWEST_REPLY_MS = 300
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
 /** Recipients with this prefix are never let in: 450 at RCPT. */
 export const DEFERRED_PREFIX = 'later-'
+/** Recipients with this prefix do not exist: 550 at RCPT. */
+export const REFUSED_PREFIX = 'nobody-'
 
 interface Session {
   readonly id: number
@@ -117,8 +119,9 @@ export async function startKillSink(random: Random): Promise<KillSink> {
       else if (verb === 'RCPT') {
         recipient = /<([^@>]+)@/.exec(line)?.[1] ?? ''
         const isDeferred = recipient.startsWith(DEFERRED_PREFIX)
-        if (isDeferred) recipient = ''
-        socket.write(isDeferred ? '450 4.2.1 later\r\n' : '250 2.1.5 ok\r\n')
+        const isRefused = recipient.startsWith(REFUSED_PREFIX)
+        if (isDeferred || isRefused) recipient = ''
+        socket.write(isDeferred ? '450 4.2.1 later\r\n' : isRefused ? '550 5.1.1 nobody\r\n' : '250 2.1.5 ok\r\n')
       } else if (verb === 'DATA') {
         if (recipient === '') socket.write('503 5.5.1 no recipient\r\n')
         else if (!(await takeMessage(session, input, recipient))) return

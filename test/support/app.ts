@@ -6,6 +6,7 @@ import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, star
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import type { Plan } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
+import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { loadConfig } from '#platform/config.ts'
 
 export interface TestApp extends AsyncDisposable {
@@ -13,6 +14,7 @@ export interface TestApp extends AsyncDisposable {
   readonly opened: OpenedApp
   readonly dataDir: string
   readonly delivery: RunningDelivery | undefined
+  readonly webhooks: WebhookDispatcher | undefined
 }
 
 export interface TestAppOptions extends CreateOptions {
@@ -20,6 +22,8 @@ export interface TestAppOptions extends CreateOptions {
   readonly settings?: Readonly<Record<string, string>>
   /** Whether mail is delivered; default false. */
   readonly delivers?: boolean
+  /** Whether webhooks are told; default false. */
+  readonly tellsWebhooks?: boolean
   /** A data directory that is kept, for tests that open it twice. */
   readonly dataDir?: string
 }
@@ -36,14 +40,19 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...options.settings,
   })
   const opened = openApp(config, options)
+  const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
+  webhooks?.start()
   const delivery = options.delivers ? await startDelivery(opened) : undefined
   return {
     app: opened.app,
     opened,
     dataDir,
     delivery,
+    webhooks,
     async [Symbol.asyncDispose]() {
       await delivery?.stop()
+      // A test with a clock of its own has no grace to wait for.
+      await webhooks?.stop(0)
       await opened.close()
       if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true })
     },

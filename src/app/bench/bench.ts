@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { loadConfig } from '#platform/config.ts'
 import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
+import { prepareTold, TOLD_FIGURE_NAMES, type ToldFigures, toldRun } from './told.ts'
 
 export interface BenchOptions {
   /** Numbers of emails that are stored already. */
@@ -16,6 +17,8 @@ export interface BenchOptions {
   readonly connections: number
   readonly acceptSeconds: number
   readonly deliver: number
+  /** Events that a webhook is told; 0: none, and no redirects either. */
+  readonly events: number
   /** Where the data directories are made, and removed again. */
   readonly folder: string
 }
@@ -26,8 +29,14 @@ export interface BenchResult {
   readonly runs: readonly Figures[]
 }
 
+export interface BenchResults {
+  readonly mail: readonly BenchResult[]
+  /** Undefined: not asked for. */
+  readonly told: { readonly medians: ToldFigures; readonly runs: readonly ToldFigures[] } | undefined
+}
+
 /** @param progress is told in a sentence what is done next */
-export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResult[]> {
+export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResults> {
   const folder = mkdtempSync(join(options.folder, 'tassis-bench-'))
   const removeAll = () => rmSync(folder, { recursive: true, force: true })
   // Also when it is ended from outside.
@@ -55,19 +64,46 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
         rmSync(dataDir, { recursive: true })
       }
     }
-    return options.stored.map((stored) => {
+    const mail = options.stored.map((stored) => {
       const runs = figures.get(stored) ?? []
-      return { stored, runs, medians: mediansOf(runs) }
+      return { stored, runs, medians: mediansOf(FIGURE_NAMES, runs) }
     })
+    return { mail, told: options.events > 0 ? await benchTold(folder, options, progress) : undefined }
   } finally {
     process.off('exit', removeAll)
     removeAll()
   }
 }
 
-function mediansOf(runs: readonly Figures[]): Figures {
-  const entries = FIGURE_NAMES.map((name) => [name, median(runs.map((run) => run[name]))] as const)
-  return Object.fromEntries(entries) as unknown as Figures
+async function benchTold(
+  folder: string,
+  { events, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['told']> {
+  progress(`storing ${events} events for a webhook`)
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: join(folder, 'told'),
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  await using fixture = await prepareTold(folder, config, events)
+  const runs: ToldFigures[] = []
+  while (runs.length < Math.min(count, MOST_TOLD_RUNS)) {
+    progress(`telling run ${runs.length + 1}`)
+    const dataDir = join(folder, 'run')
+    await copyFolder(fixture.dataDir, dataDir)
+    runs.push(await toldRun(fixture, dataDir))
+    rmSync(dataDir, { recursive: true })
+  }
+  return { runs, medians: mediansOf(TOLD_FIGURE_NAMES, runs) }
+}
+
+/** They take longer than the others and vary less. */
+const MOST_TOLD_RUNS = 3
+
+function mediansOf<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
+  const entries = names.map((name) => [name, median(runs.map((run) => Number(run[name])))] as const)
+  return Object.fromEntries(entries) as F
 }
 
 function median(values: readonly number[]): number {

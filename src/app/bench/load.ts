@@ -30,32 +30,69 @@ export interface LoadResult {
   readonly p99Ms: number
 }
 
+/** GETs of paths, each once. */
+export interface GetJob {
+  readonly host: string
+  readonly port: number
+  readonly connections: number
+  readonly paths: readonly string[]
+  /** Of a good answer. */
+  readonly status: number
+}
+
 /** Runs a job; resolves when the last answer is there. Rejects when a connection is lost. */
-export async function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
+export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
   const request = sendRequests(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined)
+  let next = job.from
+  const endMs = clock.monotonicMs() + job.seconds * 1000
+  const nextRequest = () =>
+    next >= job.from + job.emails || clock.monotonicMs() >= endMs ? undefined : request(next++)
+  return converse(job, 202, nextRequest, clock)
+}
+
+/** The same for GETs. */
+export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
+  const paths = job.paths.values()
+  const nextRequest = () => {
+    const { value: path, done } = paths.next()
+    return done
+      ? undefined
+      : Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${job.host}:${job.port}\r\nUser-Agent: ${BROWSER}\r\n\r\n`)
+  }
+  return converse(job, job.status, nextRequest, clock)
+}
+
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
+
+/** Sends requests over kept connections, one at a time on each, until there are no more. */
+async function converse(
+  job: { readonly host: string; readonly port: number; readonly connections: number },
+  goodStatus: number,
+  nextRequest: () => Buffer | undefined,
+  clock: Clock,
+): Promise<LoadResult> {
   const sockets = await Promise.all(Array.from({ length: job.connections }, () => open(job)))
   const latenciesMs: number[] = []
   let refused = 0
-  let next = job.from
   const startedMs = clock.monotonicMs()
-  const endMs = startedMs + job.seconds * 1000
 
-  const converse = (socket: Socket): Promise<void> =>
+  const converseOver = (socket: Socket): Promise<void> =>
     new Promise((resolve, reject) => {
       let sentMs = 0
       let received = ''
       const send = () => {
         sentMs = clock.monotonicMs()
-        if (next >= job.from + job.emails || sentMs >= endMs) {
+        const request = nextRequest()
+        if (request === undefined) {
           socket.end()
           return resolve()
         }
-        socket.write(request(next++))
+        socket.write(request)
       }
       socket.on('data', (chunk: Buffer) => {
         received += chunk.toString('latin1')
         if (!isWhole(received)) return
-        if (received.startsWith('HTTP/1.1 202')) latenciesMs.push(clock.monotonicMs() - sentMs)
+        if (received.startsWith(`HTTP/1.1 ${goodStatus}`)) latenciesMs.push(clock.monotonicMs() - sentMs)
         else refused++
         received = ''
         send()
@@ -65,7 +102,7 @@ export async function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
       send()
     })
 
-  await Promise.all(sockets.map(converse))
+  await Promise.all(sockets.map(converseOver))
   const seconds = (clock.monotonicMs() - startedMs) / 1000
   latenciesMs.sort((a, b) => a - b)
   return {
@@ -90,7 +127,7 @@ function isWhole(response: string): boolean {
 const percentile = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)] ?? Number.NaN
 
-const open = ({ host, port }: LoadJob): Promise<Socket> =>
+const open = ({ host, port }: { readonly host: string; readonly port: number }): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const socket = connect({ host, port, noDelay: true }, () => {
       socket.off('error', reject)

@@ -3,7 +3,9 @@
  * bodies are in the content store, each pair of them shared by a hundred emails, as an identical part always is.
  */
 import { createAccount, operatorFor } from '#features/account/create.ts'
+import type { Account } from '#features/accounts/accounts.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
+import type { App } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { statusCode } from '#features/emails/status.ts'
 import { eventCode } from '#features/events/record.ts'
@@ -18,8 +20,15 @@ const EMAILS_PER_PART = 100
 const PARTS_AT_ONCE = 200
 const STORED_OVER_DAYS = 30
 
-/** Fills a new data directory; gives the API key. */
-export async function seedDataDirectory(config: Config, emails: number): Promise<string> {
+/**
+ * Fills a new data directory; gives the API key.
+ * @param before runs when the account is there and no email yet
+ */
+export async function seedDataDirectory(
+  config: Config,
+  emails: number,
+  before: (app: App, account: Account) => Promise<void> = async () => undefined,
+): Promise<string> {
   const opened = openApp(config)
   try {
     const { app } = opened
@@ -27,6 +36,7 @@ export async function seedDataDirectory(config: Config, emails: number): Promise
     const actor = operatorFor(account)
     const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
     const { key } = await createApiKey(app, actor, { name: 'bench' })
+    await before(app, account)
     const parts = await storeParts(app, Math.ceil(emails / EMAILS_PER_PART))
     const now = app.clock.now()
     const parameters = {

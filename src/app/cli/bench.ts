@@ -3,11 +3,13 @@ import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '#platform/clock.ts'
-import { type BenchResult, bench } from '../bench/bench.ts'
-import { type LoadJob, runLoad } from '../bench/load.ts'
+import { type BenchResults, bench } from '../bench/bench.ts'
+import { startHookReceiver } from '../bench/hook-receiver.ts'
+import { type GetJob, type LoadJob, runGets, runLoad } from '../bench/load.ts'
 import { HTML_BYTES, TEXT_BYTES } from '../bench/mails.ts'
 import { startBenchReceiver } from '../bench/receiver.ts'
 import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from '../bench/run.ts'
+import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from '../bench/told.ts'
 import { VERSION } from '../version.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { print, report, table } from './output.ts'
@@ -18,6 +20,7 @@ interface Options extends JsonOption {
   readonly connections: number
   readonly acceptSeconds: number
   readonly deliver: number
+  readonly events: number
   readonly folder: string
 }
 
@@ -31,6 +34,7 @@ export function addBenchCommand(program: Command): void {
       .option('--connections <n>', 'HTTP connections', wholeNumber, 20)
       .option('--accept-seconds <n>', 'how long emails are accepted while delivery is held', wholeNumber, 5)
       .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber, 2000)
+      .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', countOrNone, 100_000)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -41,6 +45,7 @@ export function addBenchCommand(program: Command): void {
     report(options, { machine: machine(), version: VERSION, options, results }, () => benchText(options, results))
   })
   addHiddenCommands(program)
+  addToldCommands(program)
 }
 
 function addHiddenCommands(program: Command): void {
@@ -60,6 +65,36 @@ function addHiddenCommands(program: Command): void {
     }
     process.exit(0)
   })
+}
+
+function addToldCommands(program: Command): void {
+  program
+    .command(GET_COMMAND, { hidden: true })
+    .argument('<file>')
+    .action(async (file: string) => {
+      print(JSON.stringify(await runGets((await Bun.file(file).json()) as GetJob, systemClock)))
+    })
+  program
+    .command(HOOK_RECEIVER_COMMAND, { hidden: true })
+    .argument('<cert>')
+    .argument('<key>')
+    .action(async (certFile: string, keyFile: string) => {
+      const receiver = await startHookReceiver({ certFile, keyFile }, systemClock)
+      print(JSON.stringify({ port: receiver.port, dnsPort: receiver.dnsPort }))
+      // Each line is a number of events; the answer comes when they are there, and begins the next count.
+      for await (const line of createInterface({ input: process.stdin })) {
+        const untilMs = systemClock.monotonicMs() + TOLD_WITHIN_SECONDS * 1000
+        while (receiver.counted().events < Number(line) && systemClock.monotonicMs() < untilMs)
+          await systemClock.sleep(5)
+        print(JSON.stringify(receiver.counted()))
+        receiver.forget()
+      }
+      process.exit(0)
+    })
+}
+
+function countOrNone(text: string): number {
+  return text === '0' ? 0 : wholeNumber(text)
 }
 
 function wholeNumber(text: string): number {
@@ -88,22 +123,50 @@ const ROWS: readonly (readonly [string, keyof Figures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, results: readonly BenchResult[]): string {
-  const rows = ROWS.map(([title, name, digits]) => [
-    title,
-    ...results.flatMap(({ medians, runs }) => {
-      const values = runs.map((run) => run[name])
-      return [
-        medians[name].toFixed(digits),
-        `${Math.min(...values).toFixed(digits)}..${Math.max(...values).toFixed(digits)}`,
-      ]
-    }),
-  ])
+const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
+  ['events told/s, one webhook', 'toldPerSecond', 0],
+  ['  CPU ms an event', 'toldCpuMs', 3],
+  ['redirect of a tracked link, p50 ms', 'redirectP50Ms', 2],
+  ['  p99 ms', 'redirectP99Ms', 2],
+  ['peak RSS MiB', 'peakRssMiB', 0],
+]
+
+function benchText(options: Options, { mail, told }: BenchResults): string {
   return [
     `Tassis ${VERSION} on ${machine()}`,
     `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
     'durable before the answer (fdatasync); signed with RSA-2048; generator and receiver are processes of their own on this machine.',
     '',
-    table(['', ...results.flatMap(({ stored }) => [`${stored} STORED`, ''])], rows),
+    table(
+      ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
+      figureRows(
+        ROWS,
+        mail.map(({ medians, runs }) => ({ medians, runs })),
+      ),
+    ),
+    ...(told
+      ? [
+          '',
+          `${options.events} events that wait for one webhook over TLS, none lost; then redirects over 4 connections, each counted, the service otherwise idle.`,
+          '',
+          table(['', `${told.runs.length} RUNS`, ''], figureRows(TOLD_ROWS, [told])),
+        ]
+      : []),
   ].join('\n')
 }
+
+/** A row a figure: its median, and the least and most, of each result. */
+const figureRows = <F>(
+  rows: readonly (readonly [string, keyof F, number])[],
+  results: readonly { readonly medians: F; readonly runs: readonly F[] }[],
+): string[][] =>
+  rows.map(([title, name, digits]) => [
+    title,
+    ...results.flatMap(({ medians, runs }) => {
+      const values = runs.map((run) => Number(run[name]))
+      return [
+        Number(medians[name]).toFixed(digits),
+        `${Math.min(...values).toFixed(digits)}..${Math.max(...values).toFixed(digits)}`,
+      ]
+    }),
+  ])

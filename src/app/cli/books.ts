@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
+import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
 import { hours } from '#platform/units.ts'
 
 export interface Finding {
@@ -60,14 +61,30 @@ const RULES: readonly Rule[] = [
     tell: tellCounter,
   },
   {
+    rule: 'the counter of suppressions is what a recount gives',
+    sql: `SELECT account_id AS account, sum(stored) AS stored, sum(counted) AS counted FROM (
+        SELECT account_id, value AS stored, 0 AS counted FROM counters WHERE metric = '${TOTAL_METRIC}'
+        UNION ALL SELECT account_id, 0, count(*) FROM suppressions GROUP BY 1)
+      GROUP BY 1 HAVING sum(stored) <> sum(counted)`,
+    tell: (r) => `account ${r['account']}: the counter says ${r['stored']}, there are ${r['counted']}`,
+  },
+  {
+    rule: 'the counters of suppressions by reason are what a recount gives',
+    sql: recount(
+      `${TOTAL_METRIC}:`,
+      `SELECT account_id, replace(replace(reason, '%', '%25'), '|', '%7C') AS name, 0 AS hour, count(*) AS n FROM suppressions GROUP BY 1, 2`,
+    ),
+    tell: tellCounter,
+  },
+  {
     rule: 'the quota used in a month is what a recount gives',
     sql: `SELECT account_id AS account, month, sum(stored) AS stored, sum(counted) AS counted FROM (
         SELECT account_id, month, recipients AS stored, 0 AS counted FROM usage
-        UNION ALL SELECT account_id, quota_month, 0, sum(recipient_count) FROM emails
-          WHERE quota_month IS NOT NULL AND status <> ${statusCode('cancelled')} GROUP BY 1, 2)
+        UNION ALL SELECT account_id, quota_month, 0, count(*) FROM emails JOIN recipients ON email_id = emails.id
+          WHERE quota_month IS NOT NULL AND recipients.status NOT IN (${codes(['rejected', 'cancelled'])}) GROUP BY 1, 2)
       GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
     tell: (r) =>
-      `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} were accepted`,
+      `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
   },
   {
     rule: 'every email has as many recipients as were accepted',

@@ -5,12 +5,13 @@ import type { ShownCheck } from '#features/domains/verify.ts'
 import type { ShownRecord } from './domains.ts'
 import { table } from './output.ts'
 
-const PURPOSE: Readonly<Record<DnsRecordKey, string>> = {
+const PURPOSE: Readonly<Record<ShownRecord['key'], string>> = {
   spf: 'SPF, needed to send',
   dkim: 'DKIM, needed to send',
   dmarc: 'DMARC, recommended; leave one that is there as it is',
   return_path: 'return path, needed to send: bounces come back by it',
   mx: 'inbound, only when Tassis shall receive the mail of this domain IN PLACE OF its present mail server',
+  tracking: 'host of tracked links; its name may lie in another domain',
 }
 
 /** Blocks of one record each, every value on a line of its own. */
@@ -58,11 +59,15 @@ const LONGEST_STRING_OCTETS = 255
 export function zoneLines(records: readonly ShownRecord[]): string {
   return records
     .map((record) => {
-      const data = record.type === 'TXT' ? txtData(record.value) : `${record.priority ?? 0} ${record.value}.`
-      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${data}`
+      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${dataOf(record)}`
       return record.key === 'mx' ? `; ${PURPOSE.mx}:\n; ${line}` : line
     })
     .join('\n')
+}
+
+function dataOf({ type, value, priority }: ShownRecord): string {
+  if (type === 'TXT') return txtData(value)
+  return type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
 }
 
 /** Character strings in quotes, RFC 1035 §5.1. All values are ASCII. */

@@ -1,7 +1,7 @@
 /** @module `tassis domains`: register domains, show the DNS records to publish, look whether they are there. */
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
-import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/domains/dns-records.ts'
+import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/domains/dns-records.ts'
 import {
   createDomain,
   type Domain,
@@ -38,7 +38,7 @@ interface ShownDomain {
 
 /** A record to publish, and what it is. */
 export interface ShownRecord {
-  readonly key: DnsRecordKey
+  readonly key: DnsRecordKey | 'tracking'
   readonly type: string
   readonly host: string
   readonly value: string
@@ -55,12 +55,21 @@ function shownDomain(app: App, domain: Domain): ShownDomain {
     verified_at: isoTimeOrNull(domain.verifiedAt),
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
-    dns_records: DNS_RECORD_KEYS.map((key) => {
-      const { type, host, value, priority, verified } = records[key]
-      return { key, type, host, value, priority: priority ?? null, verified }
+    dns_records: [...DNS_RECORD_KEYS, 'tracking' as const].flatMap((key) => {
+      const record = records[key]
+      return record === undefined ? [] : [shownRecord(key, record)]
     }),
   }
 }
+
+const shownRecord = (key: ShownRecord['key'], { type, host, value, priority, verified }: DnsRecord): ShownRecord => ({
+  key,
+  type,
+  host,
+  value,
+  priority: priority ?? null,
+  verified,
+})
 
 interface DomainInput extends AccountOption {
   /** Name or id. */
@@ -207,6 +216,8 @@ export function addDomainCommands(program: Command): void {
 /** The records without which the domain does not send, as far as they are missing. */
 function missingRecords({ dns_records: shown, verified }: ShownDomain): string {
   if (verified) return ''
-  const missing = shown.filter(({ key, verified: isThere }) => SENDING_RECORDS.includes(key) && !isThere)
+  const missing = shown.filter(
+    ({ key, verified: isThere }) => key !== 'tracking' && SENDING_RECORDS.includes(key) && !isThere,
+  )
   return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}` : ''
 }

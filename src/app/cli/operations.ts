@@ -6,6 +6,8 @@ import { keyOperations } from './keys.ts'
 import { type Operation, operation } from './operation.ts'
 import { queueOperations } from './queue.ts'
 import { sendOperations } from './send.ts'
+import { suppressionOperations } from './suppressions.ts'
+import { webhookOperations } from './webhooks.ts'
 
 const ping = operation(PING, () => null)
 
@@ -17,4 +19,6 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...domainOperations,
   ...sendOperations,
   ...queueOperations,
+  ...suppressionOperations,
+  ...webhookOperations,
 ]

@@ -20,6 +20,8 @@ import { addQueueCommand } from './queue.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
 import { addStartCommand } from './start.ts'
+import { addSuppressionCommands } from './suppressions.ts'
+import { addWebhookCommands } from './webhooks.ts'
 
 const USAGE_EXIT_CODE = 2
 
@@ -37,6 +39,8 @@ function createProgram(): Command {
   addDomainCommands(program)
   addSendCommand(program)
   addQueueCommand(program)
+  addSuppressionCommands(program)
+  addWebhookCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)

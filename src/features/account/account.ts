@@ -23,23 +23,30 @@ export function accountState(app: App, actor: Actor, db: Database = app.db): Acc
   }
 }
 
+export interface AccountChanges {
+  readonly name?: string | undefined
+  readonly trackingDefault?: boolean | undefined
+  /** Opens and clicks are kept without IP address and user agent. */
+  readonly trackingPrivacy?: boolean | undefined
+}
+
 /** Changes the fields that are given; a change of nothing, or a name of spaces, is a 422. */
-export function changeAccount(
-  app: App,
-  actor: Actor,
-  change: { readonly name?: string | undefined; readonly trackingDefault?: boolean | undefined },
-): Promise<AccountState> {
-  if (change.name === undefined && change.trackingDefault === undefined)
-    throw invalid('body', 'Give at least one of name and tracking_default.')
+export function changeAccount(app: App, actor: Actor, change: AccountChanges): Promise<AccountState> {
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid('body', 'Give at least one of name, tracking_default and tracking_privacy.')
   const name = change.name?.trim()
   if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
   return app.commit.write((tx) => {
     const { account } = accountState(app, actor, tx.db)
-    const { trackingDefault } = change
+    const { trackingDefault, trackingPrivacy } = change
     updateAccount(
       tx,
       account.id,
-      { name: name ?? account.name, trackingDefault: trackingDefault ?? account.trackingDefault },
+      {
+        name: name ?? account.name,
+        trackingDefault: trackingDefault ?? account.trackingDefault,
+        trackingPrivacy: trackingPrivacy ?? account.trackingPrivacy,
+      },
       app.eventTime(),
     )
     audit(app, tx, actor, {
@@ -49,6 +56,7 @@ export function changeAccount(
       metadata: {
         ...(name !== undefined && { name }),
         ...(trackingDefault !== undefined && { tracking_default: trackingDefault }),
+        ...(trackingPrivacy !== undefined && { tracking_privacy: trackingPrivacy }),
       },
     })
     return accountState(app, actor, tx.db)

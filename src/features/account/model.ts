@@ -5,6 +5,9 @@ import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AccountState } from './account.ts'
 
+const TRACKING_PRIVACY =
+  'Opens and clicks are kept without IP address and user agent. Holds from the change on; what was kept before stays.'
+
 export const AccountRecord = Type.Object({
   id: Uuid({ description: 'Id of the account.' }),
   name: Type.String({ description: 'Name.' }),
@@ -14,6 +17,7 @@ export const AccountRecord = Type.Object({
   emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
   quota_reset_at: Timestamp({ description: 'First instant of the next month (UTC).' }),
   tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
+  tracking_privacy: Type.Boolean({ description: TRACKING_PRIVACY }),
   created_at: Timestamp({ description: 'When the account was made.' }),
 })
 export type AccountRecord = Static<typeof AccountRecord>
@@ -24,6 +28,7 @@ export const AccountChange = Closed(
     tracking_default: Type.Optional(
       Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
     ),
+    tracking_privacy: Type.Optional(Type.Boolean({ description: TRACKING_PRIVACY })),
   },
   { description: 'At least one field; those left out keep their value.' },
 )
@@ -38,5 +43,6 @@ export const accountWire = ({ account, usedThisMonth, quotaResetAt }: AccountSta
   emails_sent_this_month: usedThisMonth,
   quota_reset_at: isoTime(quotaResetAt),
   tracking_default: account.trackingDefault,
+  tracking_privacy: account.trackingPrivacy,
   created_at: isoTime(account.createdAt),
 })

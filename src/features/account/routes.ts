@@ -19,7 +19,15 @@ export const accountRoutes = (app: App) =>
     .patch(
       '/',
       async ({ actor, body }) =>
-        one(accountWire(await changeAccount(app, actor, { name: body.name, trackingDefault: body.tracking_default }))),
+        one(
+          accountWire(
+            await changeAccount(app, actor, {
+              name: body.name,
+              trackingDefault: body.tracking_default,
+              trackingPrivacy: body.tracking_privacy,
+            }),
+          ),
+        ),
       {
         body: AccountChange,
         response: One(AccountRecord),

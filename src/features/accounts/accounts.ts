@@ -19,6 +19,7 @@ export interface Account {
   /** Recipients a month. */
   readonly monthlyQuota: number
   readonly trackingDefault: boolean
+  /** Opens and clicks are kept without IP address and user agent. */
   readonly trackingPrivacy: boolean
   readonly pausedAt: Millis | null
   readonly createdAt: Millis
@@ -45,7 +46,9 @@ const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
-  update: db.prepare('UPDATE accounts SET name = ?, tracking_default = ?, updated_at = ? WHERE id = ?'),
+  update: db.prepare(
+    'UPDATE accounts SET name = ?, tracking_default = ?, tracking_privacy = ?, updated_at = ? WHERE id = ?',
+  ),
   sending: db.prepare<
     { plan: string; quota: number | null; pausedAt: number | null; trackingDefault: number },
     [number]
@@ -103,9 +106,10 @@ export function insertAccount(
 export const updateAccount = (
   tx: Tx,
   id: number,
-  change: { name: string; trackingDefault: boolean },
+  change: { name: string; trackingDefault: boolean; trackingPrivacy: boolean },
   now: Millis,
-): void => void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, now, id)
+): void =>
+  void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, change.trackingPrivacy ? 1 : 0, now, id)
 
 /** The calendar month (UTC) of a time: year * 12 + month. */
 export function monthOf(at: Millis): number {

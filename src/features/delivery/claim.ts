@@ -5,8 +5,12 @@
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
-import { claimDue, holdDue } from '../emails/status.ts'
+import { giveQuotaBack } from '../accounts/accounts.ts'
+import { claimDue, holdDue, rejectRecipient } from '../emails/status.ts'
+import { suppressedOutcome } from '../emails/suppressed.ts'
+import { suppressionOf } from '../suppressions/check.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
 import { retryDelayMs } from './retry.ts'
 import type { routeLane } from './route.ts'
@@ -16,11 +20,24 @@ export type Unrouted = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'r
 
 export type Claimed = ReturnType<typeof claimDue>
 
+const sql = prepared((db) => ({
+  recipient: db.prepare<
+    { accountId: number; address: string; transactional: number; streamId: number; quotaMonth: number | null },
+    [number]
+  >(
+    `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, quota_month AS quotaMonth
+     FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+  ),
+}))
+
 const HELD_SLICE = 200
 /** Recipients settled at once when their lane leads nowhere. */
 const UNROUTED_SLICE = 200
 
-/** Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. */
+/**
+ * Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. Those whose address is on the
+ * suppression list by now end here instead, so that fewer may come back although more are due.
+ */
 export function claimLane(
   app: App,
   tx: Tx,
@@ -32,15 +49,32 @@ export function claimLane(
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + retryDelayMs(attempt, 0),
+    ends: (recipient) => endSuppressed(app, tx, recipient),
     ...(dueSince !== undefined && { dueSince }),
   })
+}
+
+/** Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted, and gives its quota back. */
+function endSuppressed(app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean {
+  const recipient = sql(tx.db).recipient.get(at.recipientId)
+  const found = recipient && suppressionOf(tx.db, { ...recipient, transactional: recipient.transactional === 1 })
+  if (!found) return false
+  rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
+  if (recipient.quotaMonth !== null) giveQuotaBack(tx, recipient.accountId, recipient.quotaMonth, 1)
+  return true
 }
 
 /** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
 export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted): Promise<void> {
   const verdict: Verdict =
     unrouted.kind === 'undeliverable'
-      ? { kind: 'bounced', category: unrouted.category, reply: unrouted.text }
+      ? {
+          kind: 'bounced',
+          category: unrouted.category,
+          reply: unrouted.text,
+          // Null MX: the domain itself says that none of its addresses takes mail (RFC 7505 §3). A domain that is not found may be back tomorrow.
+          isAddressDead: unrouted.category === 'invalid_recipient',
+        }
       : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
   // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
   const recipients = await app.commit.write((tx) => {

@@ -1,14 +1,17 @@
 /**
- * @module One attempt at one recipient, top to bottom: compose, sign, then a transaction at the first host that lets us in. Runs in a Worker.
+ * @module One attempt at one recipient, top to bottom: compose with tracking, sign, then a transaction at the first host that lets us in. Runs in a Worker.
  * Never judges a reply and never touches the main database.
  */
 import type { KeyObject } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
+import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
+import { addTracking } from '../tracking/rewrite.ts'
+import { dayOf } from '../tracking/tokens.ts'
 import { type Connection, type Connections, targetsOf } from './connections.ts'
-import type { AttemptResult, AttemptSession, DeliverJob } from './protocol.ts'
+import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 
 export interface Attempt {
   readonly result: AttemptResult
@@ -20,11 +23,13 @@ export async function prepareMessage(
   job: DeliverJob,
   content: ContentReader,
   privateKey: KeyObject,
+  tracking: TrackingSettings,
 ): Promise<Uint8Array> {
   const { compose, dkim } = job
   const body = (ref: number | null) => (ref === null ? undefined : Buffer.from(content.get(ref)).toString('utf8'))
   const html = body(compose.htmlRef)
-  const text = body(compose.textRef)
+  // Of the HTML as it was given: a text shows its links, and people read them.
+  const text = body(compose.textRef) ?? (html === undefined ? undefined : htmlToText(html))
   const message = await composeMessage({
     from: compose.from,
     to: compose.to,
@@ -39,12 +44,23 @@ export async function prepareMessage(
       content: content.get(a.ref),
     })),
     boundarySeed: compose.boundarySeed,
-    textFromHtml: true,
     ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
-    ...(html !== undefined && { html }),
+    ...(html !== undefined && { html: trackedHtml(html, job, tracking) }),
     ...(text !== undefined && { text }),
   })
   return signMessage(message, { domain: dkim.domain, selector: dkim.selector, privateKey })
+}
+
+/** The HTML with tracking, for an email that is tracked. */
+function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHex, ownUrl }: TrackingSettings): string {
+  if (!compose.tracking) return html
+  const { baseUrl } = compose.tracking
+  return addTracking(html, {
+    recipient: { recipientId, day: dayOf(compose.dateMs) },
+    key: Uint8Array.fromHex(keyHex),
+    baseUrl,
+    ownUrls: [ownUrl, baseUrl],
+  })
 }
 
 /**

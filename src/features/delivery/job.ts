@@ -6,8 +6,11 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { encodeVerp } from '#protocols/address/verp.ts'
 import { type SigningDomain, signingDomain } from '../domains/sending.ts'
+import { trackingHost } from '../domains/tracking-domain.ts'
 import { messageIdOf } from '../emails/accept.ts'
 import type { DraftExtra } from '../emails/draft.ts'
+import { trackingBaseUrl } from '../tracking/base-url.ts'
+import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
 import type { DeliverJob, Route } from './protocol.ts'
 
 interface EmailRow {
@@ -21,12 +24,14 @@ interface EmailRow {
   extra: string | null
   createdAt: number
   sizeBytes: number
+  tracked: number
+  transactional: number
 }
 
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
     `SELECT uuid, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
-     created_at AS createdAt, size_bytes AS sizeBytes FROM emails WHERE id = ?`,
+     created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional FROM emails WHERE id = ?`,
   ),
   /** Bcc recipients are not even read. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
@@ -71,13 +76,18 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
       content_type: string
       ref: number
     }[]
+    const { returnPathDomain } = domain
+    const listHeaders =
+      email.transactional === 1
+        ? []
+        : unsubscribeHeaders(app, { emailId, recipientId, address: rcptTo, from: email.from, returnPathDomain })
     return {
       sizeBytes: email.sizeBytes,
       privateKeyPem: domain.privateKeyPem,
       job: {
         recipientId,
         route,
-        mailFrom: `${encodeVerp(recipientId, verpKey)}@${domain.returnPathDomain}`,
+        mailFrom: `${encodeVerp(recipientId, verpKey)}@${returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
         smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? ''].some(hasUtf8Address),
@@ -88,12 +98,15 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
           subject: email.subject,
           dateMs: email.createdAt,
           messageId: messageIdOf(email.uuid, email.from),
-          headers: Object.entries(extra.headers ?? {}),
+          headers: [...Object.entries(extra.headers ?? {}), ...listHeaders],
           htmlRef: email.htmlRef,
           textRef: email.textRef,
           attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
           boundarySeed: formatUuid(email.uuid),
           ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+          ...(email.tracked === 1 && {
+            tracking: { baseUrl: trackingBaseUrl(app.config.publicUrl, trackingHost(app.db, email.domainId)) },
+          }),
         },
         dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },

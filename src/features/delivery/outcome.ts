@@ -5,11 +5,16 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { randomFraction } from '#platform/ids.ts'
+import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { audit } from '../audit-logs/audit.ts'
 import { addDeadLetter } from '../dead-letters/add.ts'
+import { systemActor } from '../domains/domains.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/status.ts'
+import { suppressionKey } from '../suppressions/check.ts'
+import { suppress } from '../suppressions/suppress.ts'
 import { type BounceCategory, classifyReply } from './classify.ts'
+import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { isExpired, retryDelayMs } from './retry.ts'
 
@@ -26,7 +31,13 @@ export interface AttemptInHand {
 /** What is to be done with the recipient. */
 export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
-  | { readonly kind: 'bounced'; readonly category: BounceCategory; readonly reply: string }
+  | {
+      readonly kind: 'bounced'
+      readonly category: BounceCategory
+      readonly reply: string
+      /** The address itself takes no mail, so it goes on the suppression list. */
+      readonly isAddressDead: boolean
+    }
   /** `bounceReply`: what the remote said, if it said anything. */
   | {
       readonly kind: 'deferred'
@@ -46,6 +57,10 @@ const sql = prepared((db) => ({
   firstDueAt: db.prepare<{ at: number }, [number]>(
     'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
+  recipient: db.prepare<{ accountId: number; accountUuid: UuidBytes; address: string; sandbox: number }, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, address, sandbox FROM recipients
+     JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
+  ),
 }))
 
 /** Turns what happened into what follows. Pure. */
@@ -55,7 +70,10 @@ export function judge(result: AttemptResult): Verdict {
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
       const category = classifyReply(result.reply, result.phase)
-      if (result.reply.code >= 500) return { kind: 'bounced', category, reply: result.reply.text }
+      if (result.reply.code >= 500) {
+        const isDead = isAddressDead(result.reply, result.phase)
+        return { kind: 'bounced', category, reply: result.reply.text, isAddressDead: isDead }
+      }
       return { kind: 'deferred', category, reason: result.reply.text, reply: result.reply.text }
     }
     case 'unreachable':
@@ -129,6 +147,7 @@ export function writeOutcome(
           bounce_category: verdict.category,
         }),
       })
+      if (verdict.isAddressDead) suppressRecipient(app, tx, hand)
       return undefined
     case 'deferred': {
       const firstDueAt = sql(tx.db).firstDueAt.get(hand.recipientId)?.at ?? now
@@ -165,6 +184,21 @@ export function writeOutcome(
       releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
       return releaseAt
   }
+}
+
+/** Puts the address of a recipient on its account's list. Sandbox mail says nothing about an address. */
+function suppressRecipient(app: App, tx: Tx, { recipientId, emailId }: AttemptInHand): void {
+  const recipient = sql(tx.db).recipient.get(recipientId)
+  if (!recipient || recipient.sandbox === 1) return
+  const { accountId, address } = recipient
+  const reason = 'hard_bounce'
+  if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: emailId })) return
+  audit(app, tx, systemActor(recipient), {
+    action: 'suppression.created',
+    resourceType: 'suppression',
+    resourceId: suppressionKey(address),
+    metadata: { reason },
+  })
 }
 
 /** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */

@@ -13,6 +13,14 @@ export interface WorkerSettings {
   readonly connectionsPerSite: number
   readonly messagesPerConnection: number
   readonly connectionIdleMs: number
+  readonly tracking: TrackingSettings
+}
+
+/** What all tracked messages share. */
+export interface TrackingSettings {
+  readonly keyHex: string
+  /** URL of the service, without a slash at the end. */
+  readonly ownUrl: string
 }
 
 /** One place to try, in order. */
@@ -46,6 +54,8 @@ export interface ComposeJob {
   readonly textRef: number | null
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
+  /** Opens and clicks are tracked, under this URL; left out: they are not. */
+  readonly tracking?: { readonly baseUrl: string }
 }
 
 export interface DeliverJob {

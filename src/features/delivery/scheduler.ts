@@ -9,6 +9,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/status.ts'
+import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
 import { type Hand, Hands, STORAGE_RETRY_MS } from './hands.ts'
 import { createJobBuilder } from './job.ts'
@@ -78,7 +79,7 @@ export class DeliveryScheduler {
 
   /** Settles what a crash left, then starts the Workers and the queue. */
   async start(): Promise<void> {
-    const { config, log, clock } = this.#app
+    const { config, log, clock, keys } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean end')
     this.#pool = createWorkerPool({
@@ -90,6 +91,7 @@ export class DeliveryScheduler {
         connectionsPerSite: config.connectionsPerSite,
         messagesPerConnection: config.messagesPerConnection,
         connectionIdleMs: seconds(config.connectionIdleSeconds),
+        tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: ownUrl(config.publicUrl) },
       },
       clock,
       log,

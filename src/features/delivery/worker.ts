@@ -64,9 +64,9 @@ self.onmessage = (event: MessageEvent<string>) => {
 }
 
 async function start(job: DeliverJob): Promise<void> {
-  if (draining) return end(job, { kind: 'dropped' })
+  if (draining || !settings) return end(job, { kind: 'dropped' })
   try {
-    const message = await prepareMessage(job, content, keyOf(job.dkim.domainId))
+    const message = await prepareMessage(job, content, keyOf(job.dkim.domainId), settings.tracking)
     if (draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: [], running: 0 }
     sites.set(job.route.site, site)

@@ -32,14 +32,17 @@ export interface DnsRecord {
   readonly verified: boolean
 }
 
-export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>>
+export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
+  /** Present while a tracking host is set. */
+  readonly tracking?: DnsRecord
+}
 
 const MX_PRIORITY = 10
 
 /** The records to publish, with what the last check found. */
 export function dnsRecordsFor(
   dns: DomainDns & { readonly verified: Readonly<Record<DnsRecordKey, boolean>> },
-): DnsRecords {
+): Record<DnsRecordKey, DnsRecord> {
   const { verified } = dns
   return {
     spf: { type: 'TXT', host: returnPathHost(dns), value: spfValue(dns), verified: verified.spf },
@@ -55,6 +58,14 @@ export function dnsRecordsFor(
     mx: { type: 'MX', host: dns.domain, value: dns.hostname, priority: MX_PRIORITY, verified: verified.mx },
   }
 }
+
+/** The record that brings the tracking host to us. */
+export const trackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
+  type: 'CNAME',
+  host,
+  value: target,
+  verified: isVerified,
+})
 
 /** The envelope sender's domain, of which SPF speaks. */
 export const returnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`

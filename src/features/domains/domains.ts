@@ -1,6 +1,6 @@
 /**
- * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts. A deleted domain keeps its row, and its
- * key, until `eraseDomain`; who calls that knows the domain's mail.
+ * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts and
+ * set-tracking.ts. A deleted domain keeps its row, and its key, until `eraseDomain`; who calls that knows the domain's mail.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
@@ -12,10 +12,11 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { generateDkimKey } from '#protocols/dkim/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor } from './dns-records.ts'
+import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { dkimKeyContext } from './sending.ts'
 import { type Failing, FIRST_CHECK_MS } from './standing.ts'
+import { cnameTarget } from './tracking-domain.ts'
 
 export interface Domain {
   readonly id: number
@@ -29,6 +30,9 @@ export interface Domain {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly inboundEnabled: boolean
   readonly mxVerifiedAt: Millis | null
+  /** Host of tracked links, in A-labels and lower case. */
+  readonly trackingDomain: string | null
+  readonly trackingVerifiedAt: Millis | null
   readonly verifiedAt: Millis | null
   readonly checkedAt: Millis | null
   readonly nextCheckAt: Millis
@@ -53,6 +57,8 @@ interface Row {
   mx_verified: number
   inbound_enabled: number
   mx_verified_at: number | null
+  tracking_domain: string | null
+  tracking_verified_at: number | null
   verified_at: number | null
   checked_at: number | null
   next_check_at: number
@@ -113,6 +119,8 @@ const domainOf = (row: Row): Domain => ({
   },
   inboundEnabled: row.inbound_enabled === 1,
   mxVerifiedAt: row.mx_verified_at,
+  trackingDomain: row.tracking_domain,
+  trackingVerifiedAt: row.tracking_verified_at,
   verifiedAt: row.verified_at,
   checkedAt: row.checked_at,
   nextCheckAt: row.next_check_at,
@@ -120,6 +128,10 @@ const domainOf = (row: Row): Domain => ({
   createdAt: row.created_at,
   updatedAt: row.updated_at,
 })
+
+/** As the column `failing` holds it. */
+export const failingText = (failing: Failing): string | null =>
+  Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
 
 /** What the DNS records of a domain follow from. */
 export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
@@ -131,8 +143,12 @@ export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
   outboundIps: config.outboundIps,
 })
 
-export const recordsOf = (config: Config, domain: Domain): DnsRecords =>
-  dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
+export function recordsOf(config: Config, domain: Domain): DnsRecords {
+  const records = dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
+  const { trackingDomain: host, trackingVerifiedAt } = domain
+  if (host === null) return records
+  return { ...records, tracking: trackingRecord(host, cnameTarget(config), trackingVerifiedAt !== null) }
+}
 
 /** The account's domain with this public id; throws 404. */
 export function getDomain(db: Database, accountId: number, id: string): Domain {

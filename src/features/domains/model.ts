@@ -22,6 +22,15 @@ export const DomainChange = Closed({
   }),
 })
 
+export const NewTrackingDomain = Closed({
+  tracking_domain: Type.String({
+    minLength: 1,
+    maxLength: 1024,
+    description:
+      'Host name that tracked links shall have, such as links.example.com: any subdomain whose DNS you control.',
+  }),
+})
+
 const DnsRecord = (description: string) =>
   Type.Object(
     {
@@ -43,6 +52,7 @@ const DNS_RECORDS = Type.Object(
     dmarc: DnsRecord('The policy for mail that fails; any valid one passes.'),
     return_path: DnsRecord('Brings bounces back to us; at the sending subdomain.'),
     mx: DnsRecord('Only wanted for receiving mail through this service.'),
+    tracking: Type.Optional(DnsRecord('Brings tracked links to us; present while a tracking domain is set.')),
   },
   { description: 'The DNS records to publish.' },
 )
@@ -63,7 +73,9 @@ const FIELDS = {
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
   mx_verified_at: OptionalNullable(Timestamp(), { description: 'Since when the MX is verified.' }),
   inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is taken in.' }),
-  tracking_domain: OptionalNullable(Type.String(), { description: 'Host name of tracked links.' }),
+  tracking_domain: OptionalNullable(Type.String(), {
+    description: 'Host name of tracked links; null: that of the service.',
+  }),
   tracking_domain_verified: Type.Boolean({ description: 'The CNAME of the tracking host points to us.' }),
   tracking_domain_verified_at: OptionalNullable(Timestamp(), {
     description: 'Since when the tracking host is verified.',
@@ -101,6 +113,15 @@ const CHECKS = {
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),
 }
 
+const CNAME_TARGET = Type.String({ description: 'To what the CNAME of the tracking domain must point.' })
+
+export const TrackingDomainSet = Type.Object({ data: DomainWire, cname_target: CNAME_TARGET })
+
+export const TrackingVerification = Type.Object({
+  data: DomainWire,
+  tracking_check: Check('What DNS says now. A failed look-up leaves the verification as it was and says so.'),
+})
+
 /** The domain's fields, except that `domain` is the Domain itself. */
 export const VerificationWire = Type.Object({
   ...FIELDS,
@@ -129,9 +150,9 @@ export function domainWire(config: Config, domain: Domain): DomainWire {
     mx_verified: verified.mx,
     mx_verified_at: isoTimeOrNull(domain.mxVerifiedAt),
     inbound_enabled: domain.inboundEnabled,
-    tracking_domain: null,
-    tracking_domain_verified: false,
-    tracking_domain_verified_at: null,
+    tracking_domain: domain.trackingDomain,
+    tracking_domain_verified: domain.trackingVerifiedAt !== null,
+    tracking_domain_verified_at: isoTimeOrNull(domain.trackingVerifiedAt),
     verified_at: isoTimeOrNull(domain.verifiedAt),
     dns_records: recordsOf(config, domain),
     created_at: isoTime(domain.createdAt),

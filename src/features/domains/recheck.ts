@@ -4,8 +4,12 @@
  */
 import type { App } from '#features/app.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere, systemActor } from './domains.ts'
+import { isHostElsewhere } from './set-tracking.ts'
+import type { Looks } from './standing.ts'
+import { cnameTarget } from './tracking-domain.ts'
 import { skipLook, storeLook } from './verify.ts'
 
 /** Rows read at once. */
@@ -39,17 +43,31 @@ export async function recheckDomains(app: App, signal?: AbortSignal): Promise<nu
 async function recheck(app: App, asked: Domain): Promise<boolean> {
   try {
     const isTaken = isVerifiedElsewhere(app.db, asked.accountId, asked.domain)
-    const checks = isTaken ? undefined : await checkDomain(app.freshResolver, dnsOf(app.config, asked))
+    const found = isTaken ? undefined : await look(app, asked)
     await app.commit.write((tx) => {
       const domain = findDomain(tx.db, asked.accountId, asked.uuid)
       // Deleted, or looked at on request while this look was under way: that one is newer.
       if (!domain || domain.checkedAt !== asked.checkedAt) return
-      if (!checks || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) skipLook(app, tx, domain)
-      else storeLook(app, tx, systemActor(domain), domain, checks, 'schedule')
+      if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipLook(app, tx, domain)
+      const { tracking, ...records } = found
+      // A host that was set while this look was under way was not looked at.
+      const isSameHost = domain.trackingDomain === asked.trackingDomain
+      const looks = tracking !== undefined && isSameHost ? { ...records, tracking } : records
+      storeLook(app, tx, systemActor(domain), domain, looks, 'schedule')
     })
     return true
   } catch (error) {
     app.log.error({ err: error, domain: formatUuid(asked.uuid) }, 'domain not rechecked')
     return false
   }
+}
+
+async function look(app: App, domain: Domain): Promise<Looks> {
+  const { trackingDomain: host } = domain
+  const isOurs = host !== null && !isHostElsewhere(app.db, domain.accountId, host)
+  const [records, tracking] = await Promise.all([
+    checkDomain(app.freshResolver, dnsOf(app.config, domain)),
+    isOurs ? checkTracking(app.freshResolver, { host, target: cnameTarget(app.config) }) : undefined,
+  ])
+  return tracking === undefined ? records : { ...records, tracking }
 }

@@ -12,10 +12,16 @@ import {
   DomainWire,
   domainWire,
   NewDomain,
+  NewTrackingDomain,
+  TrackingDomainSet,
+  TrackingVerification,
   VerificationWire,
   verificationWire,
 } from './model.ts'
+import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
+import { cnameTarget } from './tracking-domain.ts'
 import { verifyDomain } from './verify.ts'
+import { verifyTracking } from './verify-tracking.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
@@ -105,6 +111,57 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Verify a domain',
           description: 'Asks DNS now and says for each record what was found, what was expected and what to publish.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .put(
+      '/:id/tracking-domain',
+      async ({ actor, params, body }) => {
+        const domain = await setTrackingDomain(app, actor, params.id, body.tracking_domain)
+        return { data: domainWire(app.config, domain), cname_target: cnameTarget(app.config) }
+      },
+      {
+        params: IdParam,
+        body: NewTrackingDomain,
+        response: TrackingDomainSet,
+        detail: {
+          summary: 'Set the host name of tracked links',
+          description:
+            'Publish a CNAME at it that points to `cname_target`, then verify it. Another name than before is unverified again.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id/tracking-domain',
+      async ({ actor, params }) => one(domainWire(app.config, await removeTrackingDomain(app, actor, params.id))),
+      {
+        params: IdParam,
+        response: One(DomainWire),
+        detail: {
+          summary: 'Remove the host name of tracked links',
+          description:
+            'Links in future mail have the host of the service. Keep the CNAME as long as older mail may be read.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/verify-tracking',
+      async ({ actor, params }) => {
+        const { domain, check } = await verifyTracking(app, actor, params.id)
+        return { data: domainWire(app.config, domain), tracking_check: check }
+      },
+      {
+        params: IdParam,
+        response: TrackingVerification,
+        detail: {
+          summary: 'Verify the host name of tracked links',
+          description: 'Asks DNS now and says what was found, what was expected and what to publish.',
           tags,
           ...requires('domains:write'),
         },

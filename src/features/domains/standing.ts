@@ -6,20 +6,31 @@
  * - A look on request stores what it finds at once, also to the domain's harm: what was asked for, what is answered and what is stored are one.
  * - A scheduled look at a verified domain is forgiving, since losing verification sends mail to the sandbox and nobody is watching: a flag falls
  *   only when its record was found missing or wrong at 3 scheduled looks in a row that lie 24 hours apart. Until then the flag stands.
+ * - The tracking host is told apart: its CNAME counts for nothing in the verification of the domain. It is forgiven in the same way while it is
+ *   verified, since links in mail that goes out without it are dead.
  * - Inbound is switched on when the MX flag is newly set, never off: an MX that is gone brings no mail, and the owner's word by PATCH stays.
  */
 import type { Millis } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
-import type { DomainChecks } from './checks.ts'
+import type { Check } from './check-result.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 
-/** Records of a verified domain that scheduled looks find missing or wrong: since when, and at how many looks in a row. */
-export type Failing = Readonly<Partial<Record<DnsRecordKey, { readonly since: Millis; readonly looks: number }>>>
+/** What is looked at: the records of the domain, and the CNAME of its tracking host. */
+export type LookKey = DnsRecordKey | 'tracking'
+
+/** What a look has found; a record that it left out is as it was. */
+export type Looks = Readonly<Partial<Record<LookKey, Check>>>
+
+/** Verified records that scheduled looks find missing or wrong: since when, and at how many looks in a row. */
+export type Failing = Readonly<Partial<Record<LookKey, { readonly since: Millis; readonly looks: number }>>>
 
 export interface Standing {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly verifiedAt: Millis | null
   readonly mxVerifiedAt: Millis | null
+  /** No look changes it. */
+  readonly trackingDomain: string | null
+  readonly trackingVerifiedAt: Millis | null
   readonly inboundEnabled: boolean
   readonly failing: Failing
 }
@@ -27,7 +38,7 @@ export interface Standing {
 /** The records without which nothing is sent under the domain's name. */
 export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_path']
 
-/** A record of a verified domain is given up only after both. */
+/** A verified record is given up only after both. */
 const FORGIVEN_LOOKS = 3
 const FORGIVEN_MS = hours(24)
 
@@ -37,26 +48,26 @@ export const FIRST_CHECK_MS = minutes(5)
 /** The standing after a look at `now`. */
 export function standingAfter(
   before: Standing,
-  checks: DomainChecks,
+  checks: Looks,
   look: { readonly by: 'request' | 'schedule'; readonly now: Millis },
 ): Standing {
-  const forgives = look.by === 'schedule' && before.verifiedAt !== null
-  const failing: Partial<Record<DnsRecordKey, { since: Millis; looks: number }>> = {}
-  const flagAfter = (key: DnsRecordKey): boolean => {
-    const was = before.verified[key]
+  const failing: Partial<Record<LookKey, { since: Millis; looks: number }>> = {}
+  const stateAfter = (key: LookKey, was: boolean, isForgiven: boolean): boolean => {
     const earlier = before.failing[key]
-    const { outcome } = checks[key]
+    const outcome = checks[key]?.outcome ?? 'unknown'
     if (outcome === 'verified') return true
     if (outcome === 'unknown') {
       if (earlier) failing[key] = earlier
       return was
     }
-    if (!was || !forgives) return false
+    if (!was || !isForgiven || look.by !== 'schedule') return false
     const now = { since: earlier?.since ?? look.now, looks: (earlier?.looks ?? 0) + 1 }
     if (now.looks >= FORGIVEN_LOOKS && look.now - now.since >= FORGIVEN_MS) return false
     failing[key] = now
     return true
   }
+  const flagAfter = (key: DnsRecordKey): boolean => stateAfter(key, before.verified[key], before.verifiedAt !== null)
+  const isTracking = before.trackingDomain !== null && stateAfter('tracking', before.trackingVerifiedAt !== null, true)
   const verified: Record<DnsRecordKey, boolean> = {
     spf: flagAfter('spf'),
     dkim: flagAfter('dkim'),
@@ -64,10 +75,15 @@ export function standingAfter(
     return_path: flagAfter('return_path'),
     mx: flagAfter('mx'),
   }
+  const isVerified = SENDING_RECORDS.every((key) => verified[key])
+  // A look at the tracking host alone says nothing about the domain.
+  const isJudged = SENDING_RECORDS.some((key) => checks[key] !== undefined)
   return {
     verified,
-    verifiedAt: SENDING_RECORDS.every((key) => verified[key]) ? (before.verifiedAt ?? look.now) : null,
+    verifiedAt: !isJudged ? before.verifiedAt : isVerified ? (before.verifiedAt ?? look.now) : null,
     mxVerifiedAt: verified.mx ? (before.mxVerifiedAt ?? look.now) : null,
+    trackingDomain: before.trackingDomain,
+    trackingVerifiedAt: isTracking ? (before.trackingVerifiedAt ?? look.now) : null,
     inboundEnabled: before.inboundEnabled || (verified.mx && !before.verified.mx),
     failing,
   }
@@ -77,29 +93,32 @@ export function standingAfter(
 export const isSameStanding = (a: Standing, b: Standing): boolean =>
   DNS_RECORD_KEYS.every((key) => a.verified[key] === b.verified[key]) &&
   a.verifiedAt === b.verifiedAt &&
+  a.trackingVerifiedAt === b.trackingVerifiedAt &&
   a.inboundEnabled === b.inboundEnabled
 
 /** A look that got no answer is repeated at least this soon. */
 const UNANSWERED_MS = minutes(15)
 
+const WHILE_VERIFIED_MS = hours(6)
+
 /**
- * How long until the next scheduled look: seldom at a verified domain; at an unverified one the more often the fresher its last change is, so that
- * records are seen soon after registration and soon after they were lost.
+ * How long until the next scheduled look: seldom at a verified domain; at an unverified one, or one with an unverified tracking host, the more often
+ * the fresher its last change is, so that records are seen soon after they were asked for and soon after they were lost.
  * @param sinceChangeMs since the domain was registered or last changed
  */
 export function untilNextLook(
-  standing: Pick<Standing, 'verifiedAt'>,
-  checks: DomainChecks | undefined,
+  standing: Pick<Standing, 'verifiedAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
+  checks: Looks | undefined,
   sinceChangeMs: number,
 ): number {
+  const whileUnverified = sinceChangeMs < days(1) ? minutes(5) : sinceChangeMs < days(7) ? hours(1) : days(1)
+  const isTrackingPending = standing.trackingDomain !== null && standing.trackingVerifiedAt === null
   const interval =
-    standing.verifiedAt !== null
-      ? hours(6)
-      : sinceChangeMs < days(1)
-        ? minutes(5)
-        : sinceChangeMs < days(7)
-          ? hours(1)
-          : days(1)
-  const isUnanswered = checks !== undefined && SENDING_RECORDS.some((key) => checks[key].outcome === 'unknown')
+    standing.verifiedAt === null
+      ? whileUnverified
+      : isTrackingPending
+        ? Math.min(whileUnverified, WHILE_VERIFIED_MS)
+        : WHILE_VERIFIED_MS
+  const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')
   return isUnanswered ? Math.min(interval, UNANSWERED_MS) : interval
 }

@@ -1,6 +1,6 @@
 /**
  * @module Verifies a domain on request: looks at its DNS now, stores what was found and answers it; `standing.ts` has the rules. With domains.ts
- * the only writer of `domains`.
+ * and set-tracking.ts the only writer of `domains`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
@@ -8,15 +8,16 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
+import type { Check } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
-import type { DnsRecordKey } from './dns-records.ts'
-import { type Domain, dnsOf, domainTaken, getDomain, isVerifiedElsewhere } from './domains.ts'
-import { isSameStanding, SENDING_RECORDS, standingAfter, untilNextLook } from './standing.ts'
+import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
+import { type Domain, dnsOf, domainTaken, failingText, getDomain, isVerifiedElsewhere } from './domains.ts'
+import { isSameStanding, type Looks, SENDING_RECORDS, standingAfter, untilNextLook } from './standing.ts'
 
 const sql = prepared((db) => ({
   setStanding: db.prepare(
     `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, inbound_enabled = ?,
-     mx_verified_at = ?, verified_at = ?, failing = ?, checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
+     mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, failing = ?, checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
   ),
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
 }))
@@ -60,18 +61,23 @@ function ownableDomain(db: Database, actor: Actor, id: string): Domain {
   return domain
 }
 
-/** Stores what a look found, with an audit row when the domain's status changes. `before` was read in this transaction. */
+/**
+ * Stores what a look found, with an audit row when the status of the domain or of its tracking host changes. `before` was read in this transaction. Only a
+ * look at all records of the domain puts the next one off.
+ */
 export function storeLook(
   app: App,
   tx: Tx,
   actor: Actor,
   before: Domain,
-  checks: DomainChecks,
+  looks: Looks,
   by: 'request' | 'schedule',
 ): void {
   const now = app.eventTime()
-  const after = standingAfter(before, checks, { by, now })
+  const after = standingAfter(before, looks, { by, now })
   const updatedAt = isSameStanding(before, after) ? before.updatedAt : now
+  const isWhole = DNS_RECORD_KEYS.every((key) => looks[key] !== undefined)
+  const nextLookAt = app.clock.now() + untilNextLook(after, looks, now - updatedAt)
   const { verified } = after
   sql(tx.db).setStanding.run(
     verified.spf ? 1 : 0,
@@ -81,23 +87,29 @@ export function storeLook(
     verified.mx ? 1 : 0,
     after.inboundEnabled ? 1 : 0,
     after.mxVerifiedAt,
+    after.trackingVerifiedAt,
     after.verifiedAt,
-    Object.keys(after.failing).length > 0 ? JSON.stringify(after.failing) : null,
-    now,
-    app.clock.now() + untilNextLook(after, checks, now - updatedAt),
+    failingText(after.failing),
+    isWhole ? now : before.checkedAt,
+    isWhole ? nextLookAt : Math.min(before.nextCheckAt, nextLookAt),
     updatedAt,
     before.id,
   )
-  if ((before.verifiedAt === null) === (after.verifiedAt === null)) return
-  audit(app, tx, actor, {
-    action: after.verifiedAt === null ? 'domain.unverified' : 'domain.verified',
-    resourceType: 'domain',
-    resourceId: formatUuid(before.uuid),
-    metadata: {
-      domain: before.domain,
-      ...(after.verifiedAt === null && { lost: lostRecords(before, after.verified) }),
-    },
-  })
+  const told = (action: string, more: Readonly<Record<string, unknown>>) =>
+    audit(app, tx, actor, {
+      action,
+      resourceType: 'domain',
+      resourceId: formatUuid(before.uuid),
+      metadata: { domain: before.domain, ...more },
+    })
+  if (before.verifiedAt === null && after.verifiedAt !== null) told('domain.verified', {})
+  if (before.verifiedAt !== null && after.verifiedAt === null)
+    told('domain.unverified', { lost: lostRecords(before, after.verified) })
+  const isTracking = after.trackingVerifiedAt !== null
+  if ((before.trackingVerifiedAt !== null) !== isTracking)
+    told(isTracking ? 'domain.tracking_verified' : 'domain.tracking_unverified', {
+      tracking_domain: before.trackingDomain,
+    })
 }
 
 /** Puts the next look off without one: the domain is another account's for now. */
@@ -113,13 +125,14 @@ export function skipLook(app: App, tx: Tx, domain: Domain): void {
 const lostRecords = (before: Domain, verified: Readonly<Record<DnsRecordKey, boolean>>): DnsRecordKey[] =>
   SENDING_RECORDS.filter((key) => before.verified[key] && !verified[key])
 
+/** @param verified the flag as it is after the look */
+export function shownCheck({ outcome, detail }: Check, verified: boolean): ShownCheck {
+  if (outcome !== 'unknown') return { verified, detail }
+  return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
+}
+
 function shownChecks(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, ShownCheck> {
-  const shown = (key: DnsRecordKey): ShownCheck => {
-    const { outcome, detail } = checks[key]
-    const verified = domain.verified[key]
-    if (outcome !== 'unknown') return { verified, detail }
-    return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
-  }
+  const shown = (key: DnsRecordKey): ShownCheck => shownCheck(checks[key], domain.verified[key])
   return {
     spf: shown('spf'),
     dkim: shown('dkim'),

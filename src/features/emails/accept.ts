@@ -2,6 +2,7 @@
  * @module Accepts emails: REST, batch and later SMTP submission all come through here. Content first, durably; then, in one transaction, email,
  * recipients, event, counters and quota. The answer leaves only when that is on disk.
  */
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -21,12 +22,14 @@ import {
 } from '../accounts/accounts.ts'
 import { hasTracking, UNLIMITED } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
-import { record } from '../events/record.ts'
+import { type EventData, record } from '../events/record.ts'
 import { findStream } from '../streams/streams.ts'
+import { suppressionOf } from '../suppressions/check.ts'
 import { type Draft, draftOf } from './draft.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
-import { countStatus, RECIPIENT_KINDS, type Status, statusCode, statusName } from './status.ts'
+import { countStatus, emailStatus, RECIPIENT_KINDS, statusCode, statusName } from './status.ts'
+import { suppressedOutcome } from './suppressed.ts'
 
 /** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
 export const SANDBOX_LANE = 'sandbox'
@@ -38,7 +41,7 @@ const sql = prepared((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   insertRecipient: db.prepare(
-    'INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    'INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
@@ -102,17 +105,26 @@ export async function acceptEmail(
   const replay = findReplay(app, actor, draft.idempotency)
   if (replay) return durable(app, replay)
   admit()
-  const { account, sandbox } = requireSendable(app, actor, draft)
+  const before = requireSendable(app, actor, draft)
   await requireDiskSpace(app)
-  await requireQuota(app, account, sandbox ? 0 : draft.recipients.length)
+  await requireQuota(app, before.account, before.sandbox ? 0 : draft.recipients.length, () =>
+    unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, before.streamId) }),
+  )
   const content = await storeContent(app, draft)
   return app.commit.write((tx) => {
     const earlier = findReplay(app, actor, draft.idempotency)
     if (earlier) return earlier
     const context = requireSendable(app, actor, draft)
-    const quotaMonth = context.sandbox ? null : takeQuota(tx, context.account, draft.recipients.length, app.clock.now())
+    const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
+    const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
+    const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
     return {
-      response: insertEmail(app, tx, actor, draft, content, { ...context, quotaMonth, operationId: null }),
+      response: insertEmail(app, tx, actor, draft, content, {
+        ...context,
+        suppressions,
+        quotaMonth,
+        operationId: null,
+      }),
       replayed: false,
       mismatch: false,
     }
@@ -169,6 +181,17 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
 const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
   draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
+/** Why each recipient of a draft, in their order, may not be sent to; undefined for those who may. */
+export const suppressionsOf = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
+  draft.recipients.map(
+    ({ address }) =>
+      suppressionOf(db, { accountId: actor.accountId, address, transactional: draft.transactional, streamId })?.reason,
+  )
+
+/** Recipients that may be sent to, which are those that the quota counts. */
+export const unsuppressed = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
+  suppressions.filter((reason) => reason === undefined).length
+
 /** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
 export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()
@@ -177,11 +200,21 @@ export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
 /**
  * Throws the 429 before anything is stored, so that what is refused cannot fill the disk. The transaction that inserts decides again; this one
  * runs only when there is something to refuse, and leaves the quota as it was.
+ * @param most recipients that are counted at most; 0: none
+ * @param count those that are counted, suppressed ones taken out; asked only when the most are too many
  */
-export async function requireQuota(app: App, account: SendingAccount, recipients: number): Promise<void> {
+export async function requireQuota(
+  app: App,
+  account: SendingAccount,
+  most: number,
+  count: () => number,
+): Promise<void> {
   const now = app.clock.now()
-  if (recipients === 0 || account.monthlyQuota >= UNLIMITED) return
-  if (usedInMonth(app.db, account.id, monthOf(now)) + recipients <= account.monthlyQuota) return
+  if (most === 0 || account.monthlyQuota >= UNLIMITED) return
+  const left = account.monthlyQuota - usedInMonth(app.db, account.id, monthOf(now))
+  if (most <= left) return
+  const recipients = count()
+  if (recipients === 0 || recipients <= left) return
   await app.commit.write((tx) => giveQuotaBack(tx, account.id, takeQuota(tx, account, recipients, now), recipients))
 }
 
@@ -209,6 +242,8 @@ export interface Placement {
   readonly streamId: number
   readonly sandbox: boolean
   readonly tracked: boolean
+  /** As `suppressionsOf` gives them. */
+  readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
   readonly operationId: number | null
 }
@@ -225,7 +260,9 @@ export function insertEmail(
   const statements = sql(tx.db)
   const uuid = newUuid()
   const now = app.eventTime()
-  const status: Status = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
+  const waiting = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
+  const { suppressions } = placement
+  const status = emailStatus(suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
   const hasExtra = Object.keys(draft.extra).length > 0
   const row = statements.insertEmail.get(
     uuid,
@@ -254,27 +291,29 @@ export function insertEmail(
   if (!row) throw new Error('the email was not stored')
   const dueAt: Millis = draft.scheduledAt ?? app.clock.now()
   const lanes = new Set<string>()
-  for (const recipient of draft.recipients) {
+  const rejected: { recipientId: number; data: EventData }[] = []
+  for (const [index, recipient] of draft.recipients.entries()) {
+    const reason = suppressions[index]
+    const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
     const lane = placement.sandbox ? SANDBOX_LANE : recipient.domain
-    lanes.add(lane)
-    statements.insertRecipient.run(
+    const { lastInsertRowid } = statements.insertRecipient.run(
       row.id,
       RECIPIENT_KINDS.indexOf(recipient.kind),
       recipient.address,
       recipient.mailbox ?? null,
-      statusCode(status),
-      lane,
-      dueAt,
+      statusCode(outcome ? 'rejected' : waiting),
+      outcome ? null : lane,
+      outcome ? null : dueAt,
+      outcome?.lastError ?? null,
     )
+    if (outcome) rejected.push({ recipientId: Number(lastInsertRowid), data: outcome.data })
+    else lanes.add(lane)
   }
   if (draft.idempotency)
     statements.insertKey.run(actor.accountId, draft.idempotency.keyHash, row.id, draft.idempotency.bodyHash)
-  record(tx, {
-    accountId: actor.accountId,
-    type: status === 'queued' ? 'queued' : 'scheduled',
-    at: now,
-    emailId: row.id,
-  })
+  const event = { accountId: actor.accountId, at: now, emailId: row.id }
+  record(tx, { ...event, type: waiting })
+  for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
   tx.afterCommit(() => {
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })

@@ -2,6 +2,7 @@
  * @module Accepts a batch: each email checked by itself, all accepted ones in one transaction with their operation. Quota is taken for the batch
  * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
  */
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -20,6 +21,8 @@ import {
   requireSendable,
   type StoredContent,
   storeContent,
+  suppressionsOf,
+  unsuppressed,
 } from './accept.ts'
 import { type Draft, draftOf } from './draft.ts'
 import { bodyHashOf, type Idempotency, idempotencyOf, keyHashOf } from './idempotency.ts'
@@ -80,7 +83,13 @@ export async function acceptBatch(
   }
   if (checked.some(({ draft }) => draft)) {
     await requireDiskSpace(app)
-    await requireQuota(app, account, recipientsToCount(place(app, actor, checked, [])))
+    const placed = place(app, actor, checked, [])
+    await requireQuota(
+      app,
+      account,
+      sumToCount(placed, ({ item }) => item.draft?.recipients.length ?? 0),
+      () => sumToCount(withSuppressions(app.db, actor, placed), unsuppressed),
+    )
   }
   const items = await Promise.all(
     checked.map(
@@ -174,16 +183,28 @@ function place<T extends CheckedItem>(
   return placed
 }
 
-/** Recipients that the quota counts: of two items with one key the second returns the first, and counts nothing. */
-function recipientsToCount(placed: readonly Placed<CheckedItem>[]): number {
+/** The same items, each with what `suppressionsOf` says of its recipients; nothing for what becomes no email. */
+const withSuppressions = <T extends CheckedItem>(db: Database, actor: Actor, placed: readonly Placed<T>[]) =>
+  placed.map(({ item, placement }) => ({
+    item,
+    placement,
+    suppressions: item.draft && placement ? suppressionsOf(db, actor, item.draft, placement.streamId) : [],
+  }))
+
+/**
+ * The sum of `count` over all items that become emails, sandbox mail left out: what the quota counts. Of two items with one key the second
+ * returns the first, and counts nothing.
+ */
+function sumToCount<T extends Placed<CheckedItem>>(placed: readonly T[], count: (entry: T) => number): number {
   const seenKeys = new Set<string>()
   let recipients = 0
-  for (const { item, placement } of placed) {
+  for (const entry of placed) {
+    const { item, placement } = entry
     if (!item.draft || !placement) continue
     const key = item.idempotency?.key
     if (key !== undefined && seenKeys.has(key)) continue
     if (key !== undefined) seenKeys.add(key)
-    if (!placement.sandbox) recipients += item.draft.recipients.length
+    if (!placement.sandbox) recipients += count(entry)
   }
   return recipients
 }
@@ -198,8 +219,8 @@ function insertBatch(
   total: number,
 ): BatchResponse {
   const errors = [...earlierErrors]
-  const placed = place(app, actor, items, errors)
-  const recipients = recipientsToCount(placed)
+  const placed = withSuppressions(tx.db, actor, place(app, actor, items, errors))
+  const recipients = sumToCount(placed, unsuppressed)
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
@@ -213,12 +234,13 @@ function insertBatch(
       ? `${errors.length} of ${total} emails were not accepted; the first: ${errors[0].error}`
       : null,
   })
-  const data = placed.map(({ item: { draft, content, idempotency }, placement }): SendResponse => {
+  const data = placed.map(({ item: { draft, content, idempotency }, placement, suppressions }): SendResponse => {
     const replay = findReplay(app, actor, idempotency)
     if (replay) return replay.response
     if (!placement || !draft || !content) throw new Error('an earlier email of the batch is gone')
     return insertEmail(app, tx, actor, draft, content, {
       ...placement,
+      suppressions,
       quotaMonth: placement.sandbox ? null : quotaMonth,
       operationId: operation.id,
     })

@@ -40,8 +40,10 @@ export async function cancelEmail(app: App, actor: Actor, id: string): Promise<S
 /** The same inside a transaction, for whoever cancels many. False when it is not scheduled. */
 export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
   const now = app.eventTime()
-  if (!cancelScheduled(tx, email, now)) return false
-  if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, email.recipientCount)
+  const cancelled = cancelScheduled(tx, email, now)
+  if (cancelled === 0) return false
+  // Recipients that were rejected count nothing (any more).
+  if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
   audit(app, tx, actor, { action: 'email.cancelled', resourceType: 'email', resourceId: formatUuid(email.uuid) })
   return true
 }

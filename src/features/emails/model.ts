@@ -1,6 +1,7 @@
 /** @module Wire shapes of emails: validation, types, OpenAPI and serialiser at once. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { EmailEvent } from '../events/model.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -55,7 +56,7 @@ export const SendRequest = Type.Object(
     tracking: Type.Optional(
       Nullable(
         Type.Boolean(),
-        'Open and click tracking for this email; omitted: the default of the account. Stored; this version does not track yet.',
+        'Open and click tracking of the HTML of this email; omitted: the default of the account. Only on a plan that has it; kept as given on the others.',
       ),
     ),
     transactional: Type.Optional(
@@ -185,32 +186,6 @@ export const EmailRecipient = Type.Object({
   ),
 })
 export type EmailRecipient = Static<typeof EmailRecipient>
-
-export const EmailEvent = Type.Object({
-  id: Uuid({ description: 'Id of the event.' }),
-  email_id: Uuid({ description: 'Email it happened to.' }),
-  account_id: Uuid({ description: 'Account of the email.' }),
-  event_type: Type.String({
-    description:
-      'queued, scheduled, cancelled, sent, delivered, deferred, bounced, failed, rejected, uncertain and others.',
-  }),
-  type: Type.String({ description: 'The same as event_type.' }),
-  created_at: Timestamp({ description: 'When it happened.' }),
-  timestamp: Timestamp({ description: 'The same as created_at.' }),
-  recipient: Nullable(Type.String(), 'Recipient it happened to; null when it concerns all.'),
-  bounce_category: OptionalNullable(Type.String(), 'Category of a bounce or deferral.'),
-  bounce_type: OptionalNullable(Type.String(), 'hard or soft.'),
-  diagnostic_code: OptionalNullable(Type.String(), 'Reply of the receiving server in the form of RFC 3464.'),
-  ip_address: OptionalNullable(Type.String(), 'Source address of the delivery.'),
-  link_url: OptionalNullable(Type.String(), 'Link of a click.'),
-  remote_mta: OptionalNullable(Type.String(), 'Receiving server: name and address.'),
-  user_agent: OptionalNullable(Type.String(), 'User agent of an open or click.'),
-  raw_payload: OptionalNullable(
-    Type.Unknown(),
-    'All that the event carries: reason, smtp_response, tls, next_retry_at.',
-  ),
-})
-export type EmailEvent = Static<typeof EmailEvent>
 
 const BODY_FIELDS = {
   html_body: OptionalNullable(Type.String(), 'HTML body.'),

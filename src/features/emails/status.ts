@@ -3,7 +3,8 @@
  * delivery state; each moves by compare-and-set, with its event and counters, inside the caller's transaction.
  *
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
- *            scheduled → cancelled; bounced|failed|uncertain → queued (retry from the dead letters)
+ *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)
+ *            bounced|failed|uncertain → queued (retry from the dead letters)
  * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
  */
 import type { Millis } from '#platform/clock.ts'
@@ -48,7 +49,7 @@ const OPEN: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'proce
 export const isOpen = (status: Status): boolean => OPEN.has(status)
 
 /** Worst first: the final status of an email with several recipients. */
-const WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'rejected', 'cancelled']
+const WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'cancelled', 'rejected']
 
 /**
  * The status of an email from those of its recipients. Suppressed (rejected) recipients count only when all are.
@@ -108,6 +109,10 @@ const sql = prepared((db) => ({
   finish: db.prepare(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
      sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ?`,
+  ),
+  reject: db.prepare(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
+     WHERE id = ? AND status IN (?, ?)`,
   ),
   cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
   retry: db.prepare(
@@ -177,11 +182,19 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
  * becomes queued first, with its event. Returns their ids in order of time.
  * @param due.retryAt due time after the given attempt (1 is the first)
  * @param due.dueSince only those that were first due at this time or before
+ * @param due.ends asked before each claim; true when it ended the recipient instead
  */
 export function claimDue(
   tx: Tx,
   lane: string,
-  due: { now: Millis; eventTime: Millis; limit: number; retryAt: (attempt: number) => Millis; dueSince?: Millis },
+  due: {
+    now: Millis
+    eventTime: Millis
+    limit: number
+    retryAt: (attempt: number) => Millis
+    dueSince?: Millis
+    ends?: (recipient: { recipientId: number; emailId: number }) => boolean
+  },
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const statements = sql(tx.db)
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
@@ -193,6 +206,7 @@ export function claimDue(
     const attempt = row.attempts + 1
     const from = statusName(row.status)
     if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
+    if (due.ends?.({ recipientId: row.id, emailId: row.emailId })) continue
     const { changes } = statements.claim.run(
       statusCode('processing'),
       due.retryAt(attempt),
@@ -350,14 +364,40 @@ export function finishRecipient(
   settleEmail(tx, email, outcome.status, at.now)
 }
 
-/** Cancels a scheduled email. False when it is not (or no longer) scheduled. */
-export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): boolean {
-  if (statusName(email.status) !== 'scheduled') return false
+/** Ends a waiting recipient without an attempt: one `rejected` event. */
+export function rejectRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  { lastError, data }: { lastError: string; data: EventData },
+): void {
+  const email = emailOf(tx, at.emailId)
+  const { changes } = sql(tx.db).reject.run(
+    statusCode('rejected'),
+    lastError,
+    at.recipientId,
+    statusCode('queued'),
+    statusCode('scheduled'),
+  )
+  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not waiting`)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'rejected',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data,
+  })
+  settleEmail(tx, email, 'rejected', at.now)
+}
+
+/** Cancels a scheduled email. Returns how many recipients that were; 0 when it is not (or no longer) scheduled. */
+export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
+  if (statusName(email.status) !== 'scheduled') return 0
   const { changes } = sql(tx.db).cancel.run(statusCode('cancelled'), email.id, statusCode('scheduled'))
-  if (changes === 0) return false
+  if (changes === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
   settleEmail(tx, email, 'cancelled', now)
-  return true
+  return changes
 }
 
 /**

@@ -3,10 +3,10 @@
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { eventUuid } from '../events/record.ts'
+import { eventWire } from '../events/model.ts'
 import { messageIdOf } from './accept.ts'
 import type { DraftExtra } from './draft.ts'
-import type { Email, EmailDetail, EmailEvent, EmailRecipient, EmailRow } from './model.ts'
+import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
 import type { StoredEmail, StoredEvent, StoredRecipient } from './read.ts'
 import { isOpen } from './status.ts'
 
@@ -103,7 +103,9 @@ export function emailDetailWire(
     delivered_at: isoTimeOrNull(email.deliveredAt),
     recipients: email.recipients.map(recipientWire),
     email: full,
-    events: context.events.map((event) => eventWire(event, email, context.keys, context.accountId)),
+    events: context.events.map((event) =>
+      eventWire(event, full.id, { accountId: context.accountId, accountUuid: full.account_id }, context.keys),
+    ),
   }
 }
 
@@ -120,31 +122,3 @@ const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   bounce_type: recipient.bounceType,
   bounce_category: recipient.bounceCategory,
 })
-
-function eventWire(event: StoredEvent, email: StoredEmail, keys: KeyRing, accountId: number): EmailEvent {
-  const data = JSON.parse(event.data ?? '{}') as Record<string, string | number | null>
-  const text = (name: string): string | null => (typeof data[name] === 'string' ? data[name] : null)
-  const at = isoTime(event.at)
-  const { next_retry_at: nextRetryAt } = data
-  return {
-    id: eventUuid(keys, accountId, event.seq),
-    email_id: formatUuid(email.uuid),
-    account_id: formatUuid(email.accountUuid),
-    event_type: event.type,
-    type: event.type,
-    created_at: at,
-    timestamp: at,
-    recipient: event.recipient,
-    bounce_category: text('bounce_category'),
-    bounce_type: text('bounce_type'),
-    diagnostic_code: text('diagnostic_code'),
-    ip_address: text('ip_address'),
-    link_url: text('link_url'),
-    remote_mta: text('remote_mta'),
-    user_agent: text('user_agent'),
-    raw_payload:
-      event.data === null
-        ? null
-        : { ...data, ...(typeof nextRetryAt === 'number' && { next_retry_at: isoTime(nextRetryAt) }) },
-  }
-}

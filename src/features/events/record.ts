@@ -52,6 +52,8 @@ export interface EventData {
   readonly bounce_type?: string | null
   readonly bounce_category?: string | null
   readonly reason?: string | null
+  /** Of a `rejected` with reason `suppressed`: why the address is on the suppression list. */
+  readonly suppression?: string | null
   readonly next_retry_at?: Millis | null
   /** Destination of a click. */
   readonly link_url?: string | null
@@ -83,6 +85,7 @@ const sql = prepared((db) => ({
   insert: db.prepare(
     'INSERT INTO events (account_id, seq, type, at, email_id, recipient_id, data) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ),
+  lastSeq: db.prepare<{ last_seq: number }, [number]>('SELECT last_seq FROM event_sequences WHERE account_id = ?'),
   addCounter: db.prepare(
     'INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value',
   ),
@@ -106,6 +109,9 @@ export function record(tx: Tx, event: NewEvent): number {
   count(tx, event.accountId, `event:${event.type}`, event.at, 1)
   return seq
 }
+
+/** The sequence number of an account's newest event; 0 when it has none. */
+export const lastSeqOf = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
 
 const HOUR_MS = 3_600_000
 

@@ -1,4 +1,4 @@
-import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time, uuid, ZERO } from '#platform/db/columns.ts'
 import { accounts } from '../accounts/tables.ts'
 
@@ -28,5 +28,10 @@ export const suppressions = sqliteTable(
     sourceEmailId: integer('source_email_id'),
     createdAt: time('created_at').notNull(),
   },
-  (t) => [uniqueIndex('suppressions_address').on(t.accountId, t.address, t.covers, t.streamId, t.listId)],
+  (t) => [
+    uniqueIndex('suppressions_address').on(t.accountId, t.address, t.covers, t.streamId, t.listId),
+    // The list, newest first; of all and of one reason.
+    index('suppressions_account').on(t.accountId),
+    index('suppressions_reason').on(t.accountId, t.reason),
+  ],
 )

@@ -69,7 +69,8 @@ export const webhookDeliveries = sqliteTable(
   },
   (t) => [
     index('webhook_deliveries_history').on(t.webhookId),
+    index('webhook_deliveries_filter').on(t.webhookId, t.event, t.status),
     index('webhook_deliveries_seq').on(t.webhookId, t.seq).where(sql`seq is not null`),
-    index('webhook_deliveries_due').on(t.nextAt).where(sql`next_at is not null`),
+    index('webhook_deliveries_due').on(t.webhookId, t.nextAt).where(sql`next_at is not null`),
   ],
 )

@@ -22,7 +22,7 @@ type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
 export interface CommitterOptions {
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
-  /** Called with the counter additions of each group once it is durable. */
+  /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
   /** Called once when a sync failed: what is in the page cache is then unknown, so nothing may be accepted any more. */
   readonly onBroken?: (error: Error) => void
@@ -126,7 +126,7 @@ export class Committer {
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
-      if (deltas.size > 0) queueMicrotask(() => this.#options.onDurable?.(deltas))
+      if (deltas.size > 0) this.#options.onDurable?.(deltas)
       this.#checkpointWhenLarge()
     }
     if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)

@@ -5,6 +5,8 @@
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
 import { REQUIRED_SCOPE } from './access.ts'
+import { CSV_TYPE } from './csv.ts'
+import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
 import { isApiPath } from './route-table.ts'
 
 export interface ApiInfo {
@@ -120,9 +122,10 @@ export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): 
   })
 }
 
-/** An operation with its scope in words, JSON as the only content type, and the errors that it can give. */
+/** An operation with its scope in words, JSON as the only content type but for a stream, and the errors that it can give. */
 function finished(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
+  const { [EVENT_STREAM]: eventStream, ...rest } = operation
   const parameters = asArray(operation['parameters']).map(finishedParameter)
   const body = asObject(operation['requestBody'])
   const responses = declaredResponses(operation)
@@ -132,14 +135,16 @@ function finished(path: string, operation: JsonObject): JsonObject {
     typeof scope === 'string' && scope !== '' ? `Needs the scope \`${scope}\`.` : undefined,
   ]
   return {
-    ...operation,
+    ...rest,
     description: description.filter((text) => typeof text === 'string').join('\n\n'),
     parameters,
     ...(body['content'] === undefined
       ? {}
       : { requestBody: { required: true, content: onlyJson(body['content']) } satisfies JsonObject }),
     responses: {
-      ...Object.fromEntries(Object.entries(responses).map(([status, r]) => [status, finishedResponse(status, r)])),
+      ...Object.fromEntries(
+        Object.entries(responses).map(([status, r]) => [status, finishedResponse(status, r, eventStream)]),
+      ),
       ...(isPublic ? {} : { 401: ref('Unauthorized') }),
       ...(typeof scope === 'string' && scope !== '' ? { 403: ref('Forbidden') } : {}),
       ...(path.includes('{') ? { 404: ref('NotFound') } : {}),
@@ -158,17 +163,24 @@ function declaredResponses(operation: JsonObject): JsonObject {
 
 const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
 
-function finishedResponse(status: string, response: Json): JsonObject {
+/** @param eventStream what the stream is that the route may answer with instead */
+function finishedResponse(status: string, response: Json, eventStream: Json | undefined): JsonObject {
   const { description, content } = asObject(response)
   const words = status === '204' ? 'Done; no body.' : 'Done.'
+  const stream: JsonObject =
+    status === '200' && typeof eventStream === 'string'
+      ? { [EVENT_STREAM_TYPE]: { schema: { type: 'string', description: eventStream } } }
+      : {}
   return {
     description: typeof description === 'string' ? description : words,
-    ...(content === undefined ? {} : { content: onlyJson(content) }),
+    ...(content === undefined ? {} : { content: { ...onlyJson(content), ...stream } }),
   }
 }
 
-/** The collector repeats every schema for content types that are not accepted. */
+/** The collector repeats every schema for content types that are not accepted. What is CSV is nothing else. */
 function onlyJson(content: Json): JsonObject {
+  const { [CSV_TYPE]: csv } = asObject(content)
+  if (csv !== undefined) return { [CSV_TYPE]: csv }
   const { schema } = asObject(asObject(content)['application/json'])
   return { 'application/json': schema === undefined ? {} : { schema: standardSchema(schema) } }
 }

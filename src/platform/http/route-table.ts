@@ -4,6 +4,7 @@
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { REQUIRED_SCOPE } from './access.ts'
+import { BODY_FORMAT, type Format } from './body.ts'
 import { type Cut, cutterOf } from './response-shape.ts'
 import { type Check, checkOf } from './validation.ts'
 
@@ -11,6 +12,7 @@ export interface RouteRules {
   /** Undefined: public. Empty: any key. */
   readonly requiredScope: string | undefined
   readonly checkBody: Check | undefined
+  readonly bodyFormat: Format
   /** An absent body counts as `{}`, so that what is missing can be named. */
   readonly isBodyObject: boolean
   readonly checkQuery: Check | undefined
@@ -40,7 +42,11 @@ interface RouteHooks {
   readonly query?: unknown
   readonly params?: unknown
   readonly response?: unknown
-  readonly detail?: { readonly security?: readonly unknown[]; readonly [REQUIRED_SCOPE]?: string }
+  readonly detail?: {
+    readonly security?: readonly unknown[]
+    readonly [REQUIRED_SCOPE]?: string
+    readonly [BODY_FORMAT]?: Format
+  }
 }
 
 export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
@@ -58,6 +64,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     methods.set(method, {
       requiredScope,
       checkBody: checkOfPart(route.body, 'body', method, path),
+      bodyFormat: route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form'),
       isBodyObject: isSchema(route.body) && route.body['type'] === 'object',
       checkQuery: checkOfPart(opened(route.query), 'query', method, path),
       checkParams: checkOfPart(route.params, 'path', method, path),

@@ -196,7 +196,7 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       throwIfInvalid(rules.checkQuery?.(elysia.query))
       if (request.method === 'GET' || request.method === 'HEAD') return
       const sender = requiredScope === undefined ? 'stranger' : 'authenticated'
-      const { value, reservation } = await bodies.read(request, sender, isApiPath(route) ? 'json' : 'json-or-form')
+      const { value, reservation } = await bodies.read(request, sender, rules.bodyFormat)
       context.reservation = reservation
       const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
       throwIfInvalid(rules.checkBody?.(body))

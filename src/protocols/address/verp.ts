@@ -1,35 +1,38 @@
 /**
- * @module The envelope sender of one recipient (VERP): a local part that names the recipient row and proves that we made it, so that a bounce
- * finds its recipient and a forged one finds none. Domain and key are the caller's. RFC 5321 §4.5.3.1.1 (64 octets).
+ * @module Addresses of one recipient: a local part that names the recipient row and proves that we made it, so that what comes in there finds its
+ * recipient and a forged one finds none. `b-` is the envelope sender (VERP), where bounces come to; `u-` is where people unsubscribe by mail
+ * (RFC 2369 §3.2). Domain and key are the caller's, and each kind of address has a key of its own. RFC 5321 §4.5.3.1.1 (64 octets).
  *
- * Form: `b-` and 32 base32 characters: 7 octets of recipient id and 13 octets (104 bits) of HMAC-SHA256 over them. Lower case throughout, and
- * read without regard to case, because some hosts change the case of a return path.
+ * Form: the prefix and 32 base32 characters: 7 octets of recipient id and 13 octets (104 bits) of HMAC-SHA256 over them. Lower case throughout,
+ * and read without regard to case, because some hosts change the case of an address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-const PREFIX = 'b-'
+export type VerpPrefix = 'b-' | 'u-'
+
+const BOUNCES: VerpPrefix = 'b-'
 const ID_OCTETS = 7
 const MAC_OCTETS = 13
 const TOKEN_LENGTH = ((ID_OCTETS + MAC_OCTETS) * 8) / 5
 /** RFC 4648 §6, lower-cased. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
-const LOCAL_PART = new RegExp(`^${PREFIX}[${ALPHABET}]{${TOKEN_LENGTH}}$`)
+const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 
-/** The VERP local part of a recipient: 34 octets, always the same for the same id and key. Throws when the id is no safe integer from 0. */
-export function encodeVerp(recipientId: number, key: Uint8Array): string {
+/** The local part of a recipient: 34 octets, always the same for the same id and key. Throws when the id is no safe integer from 0. */
+export function encodeVerp(recipientId: number, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
   if (!Number.isSafeInteger(recipientId) || recipientId < 0) throw new Error(`no recipient id: ${recipientId}`)
   const token = Buffer.alloc(ID_OCTETS + MAC_OCTETS)
   token.writeUIntBE(Math.floor(recipientId / 2 ** 32), 0, ID_OCTETS - 4)
   token.writeUInt32BE(recipientId % 2 ** 32, ID_OCTETS - 4)
   token.set(macOf(token.subarray(0, ID_OCTETS), key), ID_OCTETS)
-  return PREFIX + encodeBase32(token)
+  return prefix + encodeBase32(token)
 }
 
-/** The recipient id in a VERP local part, or undefined when the form or the MAC is not ours. Takes any text in any case. */
-export function decodeVerp(localPart: string, key: Uint8Array): number | undefined {
-  const text = localPart.length === PREFIX.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
-  if (!LOCAL_PART.test(text)) return undefined
-  const token = decodeBase32(text.slice(PREFIX.length))
+/** The recipient id in such a local part, or undefined when the prefix, the form or the MAC is not ours. Takes any text in any case. */
+export function decodeVerp(localPart: string, key: Uint8Array, prefix: VerpPrefix = BOUNCES): number | undefined {
+  const text = localPart.length === prefix.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
+  if (!text.startsWith(prefix) || !TOKEN.test(text.slice(prefix.length))) return undefined
+  const token = decodeBase32(text.slice(prefix.length))
   const id = token.subarray(0, ID_OCTETS)
   if (!timingSafeEqual(token.subarray(ID_OCTETS), macOf(id, key))) return undefined
   return id.readUIntBE(0, ID_OCTETS - 4) * 2 ** 32 + id.readUInt32BE(ID_OCTETS - 4)

@@ -31,6 +31,7 @@ test('the account tells its plan, its use of this month and when the quota is fi
       emails_sent_this_month: 2,
       quota_reset_at: '2027-01-01T00:00:00.000Z',
       tracking_default: false,
+      tracking_privacy: false,
       created_at: '2026-12-31T23:59:00.000Z',
     },
   })
@@ -48,10 +49,13 @@ test('PATCH changes only what is given, with an audit row', async () => {
   expect(renamed.body).toMatchObject({ data: { name: 'Ada Ltd', tracking_default: false } })
   const tracked = await api('PATCH', '/v1/account', { tracking_default: true })
   expect(tracked.body).toMatchObject({ data: { name: 'Ada Ltd', tracking_default: true } })
-  expect((await api('GET', '/v1/account')).body).toEqual(tracked.body)
-  const log = await api('GET', '/v1/audit-logs?per_page=2')
+  const discreet = await api('PATCH', '/v1/account', { tracking_privacy: true })
+  expect(discreet.body).toMatchObject({ data: { name: 'Ada Ltd', tracking_default: true, tracking_privacy: true } })
+  expect((await api('GET', '/v1/account')).body).toEqual(discreet.body)
+  const log = await api('GET', '/v1/audit-logs?per_page=3')
   expect(log.body).toMatchObject({
     data: [
+      { action: 'account.updated', resource_id: service.actor.accountUuid, metadata: { tracking_privacy: true } },
       { action: 'account.updated', resource_id: service.actor.accountUuid, metadata: { tracking_default: true } },
       { action: 'account.updated', resource_type: 'account', metadata: { name: 'Ada Ltd' } },
     ],
@@ -66,6 +70,7 @@ test.each([
   [{ name: '   ' }, 'name'],
   [{ name: 'x'.repeat(201) }, 'name'],
   [{ tracking_default: 'yes' }, 'tracking_default'],
+  [{ tracking_privacy: 1 }, 'tracking_privacy'],
   [{ plan: 'unlimited' }, 'plan'],
 ])('PATCH with %j is a 422 on %s and changes nothing', async (body, field) => {
   await using service = await createTestApi()

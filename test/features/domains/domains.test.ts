@@ -24,6 +24,8 @@ describe('a registered domain', () => {
       verified: { spf: false, dkim: false, dmarc: false, return_path: false, mx: false },
       inboundEnabled: false,
       mxVerifiedAt: null,
+      trackingDomain: null,
+      trackingVerifiedAt: null,
       verifiedAt: null,
       checkedAt: null,
       nextCheckAt: t.clock.now() + minutes(5),

@@ -178,6 +178,69 @@ describe('/v1/domains', () => {
       expect((await http.call('PATCH', `/v1/domains/${id}`, body)).status).toBe(422)
   })
 
+  test('sets, verifies and removes a tracking domain', async () => {
+    await using http = await startHttpTest()
+    const { t } = http
+    const { id } = await t.register('example.com')
+    const pending = pendingWire(http, 'example.com')
+    const at = isoTime(t.clock.now())
+    const record = { type: 'CNAME', host: 'links.example.com', value: 'mail.tassis.test' }
+    const wire = (verified: boolean) => ({
+      ...pending,
+      tracking_domain: 'links.example.com',
+      tracking_domain_verified: verified,
+      tracking_domain_verified_at: verified ? at : null,
+      dns_records: { ...pending.dns_records, tracking: { ...record, verified } },
+    })
+    const path = `/v1/domains/${id}/tracking-domain`
+    expect(await http.call('PUT', path, { tracking_domain: 'Links.example.com' })).toEqual({
+      status: 200,
+      body: { data: wire(false), cname_target: 'mail.tassis.test' },
+    })
+    expect(await http.call('GET', `/v1/domains/${id}`)).toEqual({ status: 200, body: { data: wire(false) } })
+    expect(await http.call('POST', `/v1/domains/${id}/verify-tracking`)).toEqual({
+      status: 200,
+      body: {
+        data: wire(false),
+        tracking_check: {
+          verified: false,
+          detail:
+            'There is no CNAME record at links.example.com. example.com itself does not exist in DNS: check its spelling and that it is registered and has name servers. Publish a CNAME record at links.example.com with the value mail.tassis.test',
+        },
+      },
+    })
+    t.dns.zone['links.example.com'] = { CNAME: 'mail.tassis.test' }
+    expect(await http.call('POST', `/v1/domains/${id}/verify-tracking`)).toEqual({
+      status: 200,
+      body: {
+        data: wire(true),
+        tracking_check: {
+          verified: true,
+          detail: 'links.example.com is an alias (CNAME) of mail.tassis.test.',
+        },
+      },
+    })
+    expect(await http.call('DELETE', path)).toEqual({ status: 200, body: { data: pending } })
+  })
+
+  test('refuses a tracking domain that is invalid or in use, and to verify one that is not set', async () => {
+    await using http = await startHttpTest()
+    const { id } = await http.t.register('example.com')
+    const other = await http.t.register('other.example')
+    const path = `/v1/domains/${id}/tracking-domain`
+    const refused = async (method: string, url: string, body?: unknown) => {
+      const reply = await http.call(method, url, body)
+      return [reply.status, (reply.body as { code: string }).code]
+    }
+    await http.call('PUT', `/v1/domains/${other.id}/tracking-domain`, { tracking_domain: 'links.example.com' })
+    expect(await refused('PUT', path, { tracking_domain: 'links.example.com' })).toEqual([409, 'tracking_domain_taken'])
+    for (const invalid of ['192.0.2.1', 'example.com', 'mail.tassis.test', 'links.example.com:80'])
+      expect(await refused('PUT', path, { tracking_domain: invalid })).toEqual([422, 'invalid_tracking_domain'])
+    for (const body of [{}, { tracking_domain: null }, { tracking_domain: 'a.example.com', domain: 'example.com' }])
+      expect(await refused('PUT', path, body)).toEqual([422, 'validation_failed'])
+    expect(await refused('POST', `/v1/domains/${id}/verify-tracking`)).toEqual([422, 'no_tracking_domain'])
+  })
+
   test('deletes with 204, and then knows the domain no more', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
@@ -187,6 +250,9 @@ describe('/v1/domains', () => {
       ['PATCH', `/v1/domains/${id}`, { inbound_enabled: true }],
       ['DELETE', `/v1/domains/${id}`],
       ['POST', `/v1/domains/${id}/verify`],
+      ['PUT', `/v1/domains/${id}/tracking-domain`, { tracking_domain: 'links.example.com' }],
+      ['DELETE', `/v1/domains/${id}/tracking-domain`],
+      ['POST', `/v1/domains/${id}/verify-tracking`],
       ['GET', '/v1/domains/x'],
     ] as const) {
       const reply = await http.call(method, path, body)
@@ -206,6 +272,9 @@ describe('/v1/domains', () => {
       ['POST', '/v1/domains', { domain: 'b.example' }] as const,
       ['PATCH', `/v1/domains/${id}`, { inbound_enabled: true }] as const,
       ['POST', `/v1/domains/${id}/verify`] as const,
+      ['PUT', `/v1/domains/${id}/tracking-domain`, { tracking_domain: 'links.example.com' }] as const,
+      ['DELETE', `/v1/domains/${id}/tracking-domain`] as const,
+      ['POST', `/v1/domains/${id}/verify-tracking`] as const,
       ['DELETE', `/v1/domains/${id}`] as const,
     ]
     for (const [method, path, body] of writes)

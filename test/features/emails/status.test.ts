@@ -19,6 +19,8 @@ const cases: readonly [recipients: Status[], email: Status][] = [
   [['sent', 'rejected'], 'sent'],
   [['rejected', 'rejected'], 'rejected'],
   [['cancelled', 'cancelled'], 'cancelled'],
+  [['rejected', 'cancelled'], 'cancelled'],
+  [['rejected', 'scheduled'], 'scheduled'],
 ]
 
 describe('the status of an email follows from its recipients', () => {

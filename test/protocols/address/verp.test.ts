@@ -37,6 +37,18 @@ test('a changed character, another key and foreign local parts name nobody', () 
     expect(decodeVerp(text, key)).toBeUndefined()
 })
 
+test('an address for unsubscribing is no return path, under the same key either', () => {
+  const bounces = encodeVerp(42, key)
+  const unsubscribes = encodeVerp(42, key, 'u-')
+  expect(unsubscribes).toBe(`u-${bounces.slice(2)}`)
+  expect([bounces, unsubscribes].map((text) => [decodeVerp(text, key), decodeVerp(text, key, 'u-')])).toEqual([
+    [42, undefined],
+    [undefined, 42],
+  ])
+  expect(decodeVerp(unsubscribes.toUpperCase(), key, 'u-')).toBe(42)
+  expect(decodeVerp(unsubscribes, new Uint8Array(32).fill(8), 'u-')).toBeUndefined()
+})
+
 test('what is no id is a bug', () => {
   for (const id of [-1, 1.5, Number.NaN, 2 ** 53]) expect(() => encodeVerp(id, key)).toThrow('no recipient id')
 })

@@ -1,0 +1,60 @@
+/**
+ * @module The bench's webhook endpoint, in a process of its own: an HTTPS server that takes everything, remembers which events it was told, and the
+ * DNS that leads to it.
+ */
+import type { Clock } from '#platform/clock.ts'
+import { startBenchDns } from './dns.ts'
+
+export const HOOK_HOST = 'hooks.bench.test'
+
+export interface HookReceiver {
+  readonly port: number
+  readonly dnsPort: number
+  counted(): HookCount
+  /** Forgets what it was told. */
+  forget(): void
+}
+
+export interface HookCount {
+  /** Different events. */
+  readonly events: number
+  /** Requests. */
+  readonly requests: number
+  /** From the first request to the last. */
+  readonly seconds: number
+}
+
+/** @param certificate files in PEM */
+export async function startHookReceiver(
+  certificate: { readonly certFile: string; readonly keyFile: string },
+  clock: Clock,
+): Promise<HookReceiver> {
+  let events = new Set<string>()
+  let requests = 0
+  let firstMs = 0
+  let lastMs = 0
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert: Bun.file(certificate.certFile), key: Bun.file(certificate.keyFile) },
+    async fetch(request) {
+      const { event_id: id } = (await request.json()) as { event_id: string }
+      lastMs = clock.monotonicMs()
+      if (requests++ === 0) firstMs = lastMs
+      events.add(id)
+      return new Response()
+    },
+  })
+  const dnsPort = await startBenchDns((name, type) =>
+    name === HOOK_HOST && type === 'A' ? [{ name, type, ttl: 300, data: '127.0.0.1' }] : [],
+  )
+  return {
+    port: server.port ?? 0,
+    dnsPort,
+    counted: () => ({ events: events.size, requests, seconds: (lastMs - firstMs) / 1000 }),
+    forget() {
+      events = new Set()
+      requests = 0
+    },
+  }
+}

@@ -1,0 +1,174 @@
+/** @module `tassis suppressions`: the list of addresses that an account does not send to: look, add, remove, import and export as CSV. */
+import { readFileSync } from 'node:fs'
+import { type Command, InvalidArgumentError } from 'commander'
+import { exportSlice } from '#features/suppressions/export.ts'
+import { importSuppressions } from '#features/suppressions/import.ts'
+import { suppressionWire } from '#features/suppressions/model.ts'
+import { addSuppression, listSuppressions, removeSuppression } from '#features/suppressions/suppressions.ts'
+import { loadConfig } from '#platform/config.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { CommandError, operation } from './operation.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { counted, printable, report, table, utc } from './output.ts'
+
+interface ListInput extends AccountOption {
+  readonly limit: number
+  readonly reason?: string
+  readonly email?: string
+}
+
+const list = operation('suppressions.list', ({ opened: { app } }, { account, limit, reason, email }: ListInput) => {
+  const { accountId, accountUuid } = operatorOf(app, account)
+  const filter = { reason, address: email }
+  const { suppressions, total } = listSuppressions(app.db, accountId, filter, { limit, offset: 0 })
+  return { total, suppressions: suppressions.map((suppression) => suppressionWire(suppression, accountUuid)) }
+})
+
+interface AddInput extends AccountOption {
+  readonly address: string
+  readonly reason?: string
+}
+
+const add = operation('suppressions.add', async ({ opened: { app } }, { account, address, reason }: AddInput) => {
+  const actor = operatorOf(app, account)
+  return suppressionWire(await addSuppression(app, actor, { address, reason }), actor.accountUuid)
+})
+
+const remove = operation(
+  'suppressions.remove',
+  async ({ opened: { app } }, { account, address }: AccountOption & { readonly address: string }) => ({
+    removed: await removeSuppression(app, operatorOf(app, account), address),
+  }),
+)
+
+const importFile = operation(
+  'suppressions.import',
+  ({ opened: { app } }, { account, csv }: AccountOption & { readonly csv: string }) =>
+    importSuppressions(app, operatorOf(app, account), Buffer.from(csv)),
+)
+
+const exportPart = operation(
+  'suppressions.export',
+  ({ opened: { app } }, { account, after }: AccountOption & { readonly after: number }) =>
+    exportSlice(app, operatorOf(app, account).accountId, after),
+)
+
+export const suppressionOperations = [list, add, remove, importFile, exportPart]
+
+const MOST_SHOWN = 1000
+
+type Options = JsonOption & AccountOption
+
+const accountOf = ({ account }: AccountOption): AccountOption => (account === undefined ? {} : { account })
+
+export function addSuppressionCommands(program: Command): void {
+  const suppressions = program.command('suppressions').description('addresses that an account does not send to')
+  withJson(withAccount(suppressions.command('list').description('show the newest')))
+    .option('--limit <count>', `how many, up to ${MOST_SHOWN}`, countOf, 30)
+    .option('--reason <reason>', 'only those with this reason')
+    .option('--email <address>', 'only this address')
+    .action(async (options: Options & Omit<ListInput, 'account'>) => {
+      const { limit, reason, email } = options
+      const input = {
+        ...accountOf(options),
+        limit,
+        ...(reason !== undefined && { reason }),
+        ...(email !== undefined && { email }),
+      }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      report(options, found, ({ suppressions: shown, total }) =>
+        shown.length === 0
+          ? 'There is none.'
+          : [
+              table(
+                ['ADDRESS', 'REASON', 'STREAM', 'SINCE', 'EMAIL'],
+                shown.map((row) => [
+                  row.email_address,
+                  row.reason,
+                  row.stream ?? '',
+                  utc(row.created_at),
+                  row.source_email_id ?? '',
+                ]),
+              ),
+              ...(total > shown.length ? [`… and ${total - shown.length} more (--limit)`] : []),
+            ].join('\n'),
+      )
+    })
+  withJson(withAccount(suppressions.command('add <address>').description('send nothing more to an address')))
+    .option('--reason <text>', 'why; unsubscribe stops only mail with transactional: false', 'manual')
+    .action(async (address: string, options: Options & { reason: string }) => {
+      const input = { ...accountOf(options), address, reason: options.reason }
+      const row = await withData(loadConfig().config, (call) => call(add, input))
+      report(
+        options,
+        row,
+        ({ email_address, reason, created_at }) =>
+          `${printable(email_address)} is on the list since ${utc(created_at)}: ${printable(reason)}.`,
+      )
+    })
+  withJson(withAccount(suppressions.command('remove <address>').description('send to an address again'))).action(
+    async (address: string, options: Options) => {
+      const done = await withData(loadConfig().config, (call) => call(remove, { ...accountOf(options), address }))
+      report(options, done, ({ removed }) =>
+        removed === 0 ? 'It was not on the list.' : `Removed ${counted(removed, 'suppression')}.`,
+      )
+    },
+  )
+  withJson(
+    withAccount(
+      suppressions
+        .command('import <file>')
+        .description(
+          'import a CSV file; its first line names the columns email_address, reason and stream; exit code 1 when a line is wrong',
+        ),
+    ),
+  ).action(async (file: string, options: Options) => {
+    const { config } = loadConfig()
+    const input = { ...accountOf(options), csv: readCsvFile(file, config.maxBodyBytes) }
+    const result = await withData(config, (call) => call(importFile, input))
+    report(options, result, ({ data, errors }) =>
+      [
+        `${counted(data.total, 'line')}: ${data.imported} imported, ${data.already_suppressed} on the list before, ${data.invalid} wrong.`,
+        ...errors.map(({ line, error }) => `  line ${line}: ${printable(error)}`),
+        ...(data.invalid > errors.length ? [`  … and ${data.invalid - errors.length} more`] : []),
+      ].join('\n'),
+    )
+    if (result.data.invalid > 0) process.exitCode = 1
+  })
+  withAccount(suppressions.command('export').description('print all as CSV')).action(async (options: AccountOption) => {
+    await withData(loadConfig().config, async (call) => {
+      for (let after: number | undefined = 0; after !== undefined; ) {
+        const part: ReturnType<typeof exportSlice> = await call(exportPart, { ...accountOf(options), after })
+        process.stdout.write(part.csv)
+        after = part.next
+      }
+    })
+  })
+}
+
+/** Bytes as they are; what is not UTF-8 would be replaced, so it is refused. Commands travel as JSON, within the bound of a request. */
+function readCsvFile(file: string, mostBytes: number): string {
+  let csv: string
+  try {
+    csv = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(file))
+  } catch (error) {
+    throw new CommandError(
+      error instanceof TypeError
+        ? `${file} is not in UTF-8; save it as "CSV UTF-8".`
+        : `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
+    )
+  }
+  if (Buffer.byteLength(JSON.stringify(csv)) > mostBytes - ROOM_FOR_OPTIONS)
+    throw new CommandError(`${file} is larger than the ${mostBytes} bytes of TASSIS_MAX_BODY_BYTES; split it.`)
+  return csv
+}
+
+const ROOM_FOR_OPTIONS = 4096
+
+function countOf(text: string): number {
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
+    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MOST_SHOWN}.`)
+  return count
+}

@@ -1,0 +1,281 @@
+/** @module `tassis webhooks`: what an operator looks at when somebody is told nothing: the webhooks, their last deliveries, a test, the secret. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { operatorFor } from '#features/account/create.ts'
+import { type Account, accountOfActor, findAccount, listAccounts } from '#features/accounts/accounts.ts'
+import type { Actor, App } from '#features/app.ts'
+import { DELIVERY_STATUSES, type DeliveryStatus } from '#features/webhooks/event-names.ts'
+import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/history.ts'
+import { type DeliveryRecord, deliveryWire, type WebhookRecord, webhookWire } from '#features/webhooks/model.ts'
+import { revealSecret, rotateSecret } from '#features/webhooks/secret.ts'
+import { sendTestEvent } from '#features/webhooks/test-event.ts'
+import { findWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks.ts'
+import { systemClock } from '#platform/clock.ts'
+import { loadConfig } from '#platform/config.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { operatorOf } from './accounts.ts'
+import { type Call, withData } from './call.ts'
+import { CommandError, operation } from './operation.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { counted, distance, print, printable, printJson, report, shortened, table, utc } from './output.ts'
+
+interface ShownWebhook extends WebhookRecord {
+  /** Name of the account. */
+  readonly account: string
+  /** Switched off by failures, not by its user. */
+  readonly off_by_failures: boolean
+}
+
+const shownWebhook = (webhook: Webhook, { name, uuid }: Account): ShownWebhook => ({
+  ...webhookWire(webhook, formatUuid(uuid)),
+  account: name,
+  off_by_failures: webhook.offByFailures,
+})
+
+/** An id names one webhook of all accounts, so nobody has to say which account it is. */
+function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
+  const webhook = findWebhook(app.db, id)
+  const account = webhook && findAccount(app.config, app.db, webhook.accountId)
+  if (!webhook || !account)
+    throw notFound('webhook_not_found', 'There is no webhook with this ID; `tassis webhooks list` shows all.')
+  return { webhook, account, actor: operatorFor(account) }
+}
+
+/** Most that are listed of an account. */
+const LIST_LIMIT = 1000
+
+const list = operation('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
+  const accounts =
+    account === undefined
+      ? listAccounts(app.config, app.db)
+      : [accountOfActor(app.config, app.db, operatorOf(app, account).accountId)]
+  return accounts.flatMap((owner) =>
+    listWebhooks(app.db, owner.id, { limit: LIST_LIMIT, offset: 0 }).webhooks.map((webhook) =>
+      shownWebhook(webhook, owner),
+    ),
+  )
+})
+
+interface WebhookInput {
+  /** Its id. */
+  readonly webhook: string
+}
+
+const secret = operation(
+  'webhooks.secret',
+  async ({ opened: { app } }, { webhook: id, rotate }: WebhookInput & { readonly rotate: boolean }) => {
+    const { webhook, actor } = chosenWebhook(app, id)
+    return { id, url: webhook.url, secret: await (rotate ? rotateSecret : revealSecret)(app, actor, id) }
+  },
+)
+
+const test = operation('webhooks.test', async ({ opened: { app }, delivery }, { webhook: id }: WebhookInput) => {
+  const { webhook, actor } = chosenWebhook(app, id)
+  const { deliveryId, payload } = await sendTestEvent(app, actor, id)
+  return { delivery_id: deliveryId, url: webhook.url, payload, is_served: delivery !== undefined }
+})
+
+const delivery = operation(
+  'webhooks.delivery',
+  ({ opened: { app } }, { webhook: id, delivery: deliveryId }: WebhookInput & { readonly delivery: string }) => {
+    const { webhook } = chosenWebhook(app, id)
+    return deliveryWire(getDelivery(app.db, webhook, deliveryId), webhook, app.keys)
+  },
+)
+
+interface DeliveriesInput extends WebhookInput {
+  readonly status?: DeliveryStatus
+  readonly event?: string
+  readonly limit: number
+}
+
+const deliveries = operation(
+  'webhooks.deliveries',
+  ({ opened: { app } }, { webhook: id, status, event, limit }: DeliveriesInput) => {
+    const { webhook, account } = chosenWebhook(app, id)
+    const found = listDeliveries(app.db, webhook, { status, event }, { limit, offset: 0 })
+    return {
+      webhook: shownWebhook(webhook, account),
+      deliveries: found.deliveries.map((row) => deliveryWire(row, webhook, app.keys)),
+      total: found.total,
+    }
+  },
+)
+
+export const webhookOperations = [list, secret, test, delivery, deliveries]
+
+const MOST_SHOWN = 1000
+
+export function addWebhookCommands(program: Command): void {
+  const webhooks = program.command('webhooks').description('look at webhooks, test them, show or rotate their secrets')
+
+  withAccount(
+    withJson(webhooks.command('list').description('list webhooks, of all accounts unless one is given')),
+  ).action(async (options: JsonOption & AccountOption) => {
+    const { account } = options
+    const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
+    if (!options.json && found.length === 0)
+      return print('There is no webhook; POST /v1/webhooks makes one for the account of the API key.')
+    report(options, found, (shown) => webhooksText(shown, systemClock.now()))
+  })
+
+  withJson(
+    webhooks
+      .command('secret')
+      .description('show the signing secret of a webhook, or replace it; one of both options is needed'),
+  )
+    .argument('<id>', 'as `tassis webhooks list` shows it')
+    .addOption(new Option('--reveal', 'show it').conflicts('rotate'))
+    .option('--rotate', 'replace it by a new one, with which every later attempt is signed')
+    .action(async (id: string, options: JsonOption & { reveal?: boolean; rotate?: boolean }) => {
+      const rotate = options.rotate === true
+      if (!rotate && !options.reveal)
+        throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
+      const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
+      report(options, found, ({ secret: clear, url }) =>
+        rotate
+          ? `${clear}\n\nThis is the new secret of the webhook to ${printable(url)}. The old one is void as of now: give the receiver the new one.`
+          : `${clear}\n\nThis is the secret of the webhook to ${printable(url)}. That it was shown is in the audit log.`,
+      )
+    })
+
+  withJson(
+    webhooks
+      .command('test')
+      .description('send a test event and tell how it ends; exit code 1 when it was not answered with a 2xx'),
+  )
+    .argument('<id>', 'as `tassis webhooks list` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      await withData(loadConfig().config, async (call) => {
+        const queued = await call(test, { webhook: id })
+        const ended = await outcomeOf(call, id, queued.delivery_id, queued.is_served)
+        if (options.json) printJson(ended)
+        else print(testText(queued.url, id, queued.is_served, ended))
+        if (queued.is_served && ended.status !== 'delivered') process.exitCode = 1
+      })
+    })
+
+  withJson(webhooks.command('deliveries').description('list the last deliveries of a webhook, newest first'))
+    .argument('<id>', 'as `tassis webhooks list` shows it')
+    .addOption(new Option('--status <status>', 'only those that stand so').choices(DELIVERY_STATUSES))
+    .addOption(new Option('--event <event>', 'only those of this event').choices(HISTORY_EVENTS))
+    .option('--limit <count>', `most that are shown, up to ${MOST_SHOWN}`, countOf, 25)
+    .action(async (id: string, options: JsonOption & Omit<DeliveriesInput, 'webhook'>) => {
+      const { json: _, ...filter } = options
+      const found = await withData(loadConfig().config, (call) => call(deliveries, { webhook: id, ...filter }))
+      report(options, found, (shown) => deliveriesText(shown, systemClock.now()))
+    })
+}
+
+function countOf(text: string): number {
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
+    throw new InvalidArgumentError(`Give a whole number from 1 to ${MOST_SHOWN}.`)
+  return count
+}
+
+/** An attempt has 10 s, and may have to wait for another. */
+const TEST_PATIENCE_MS = seconds(20)
+const LOOK_EVERY_MS = 200
+
+/** The delivery once its attempt is over, or as it is when patience is. */
+async function outcomeOf(call: Call, webhook: string, id: string, isServed: boolean): Promise<DeliveryRecord> {
+  const until = systemClock.monotonicMs() + TEST_PATIENCE_MS
+  for (;;) {
+    const found = await call(delivery, { webhook, delivery: id })
+    if (!isServed || found.status !== 'pending' || systemClock.monotonicMs() > until) return found
+    await systemClock.sleep(LOOK_EVERY_MS)
+  }
+}
+
+function testText(url: string, id: string, isServed: boolean, ended: DeliveryRecord): string {
+  const to = printable(url)
+  if (!isServed) return `No service is running: the test event to ${to} is queued and sent when one starts.`
+  switch (ended.status) {
+    case 'delivered':
+      return `Delivered to ${to}: ${ended.status_code} after ${ended.duration_ms} ms.`
+    case 'pending':
+      return `Not sent yet: earlier deliveries to ${to} are still under way. \`tassis webhooks deliveries ${id}\` shows how it ends.`
+    default:
+      return [
+        `Not delivered to ${to}: ${printable(ended.error ?? 'it failed')}`,
+        ...(ended.response ? [`The answer began: ${shortened(printable(ended.response), LONGEST_ANSWER)}`] : []),
+      ].join('\n')
+  }
+}
+
+const LONGEST_ANSWER = 300
+const LONGEST_ERROR = 100
+
+/** `on`, `off by failures`, `off by its user`; with the failures in a row of one that is on. */
+function stateOf(webhook: ShownWebhook): string {
+  if (webhook.off_by_failures) return 'off by failures'
+  if (!webhook.is_active) return 'off by its user'
+  return webhook.failure_count === 0 ? 'on' : `on, ${counted(webhook.failure_count, 'failure')} in a row`
+}
+
+const ago = (iso: string | null, now: number): string => (iso === null ? 'never' : distance(Date.parse(iso), now))
+
+function webhooksText(shown: readonly ShownWebhook[], now: number): string {
+  const several = new Set(shown.map(({ account_id }) => account_id)).size > 1
+  const off = shown.find((webhook) => webhook.off_by_failures)
+  return [
+    table(
+      ['ID', 'STATE', 'URL', 'EVENTS', 'LAST SUCCESS', 'LAST FAILURE', ...(several ? ['ACCOUNT'] : []), ''],
+      shown.map((webhook) => [
+        webhook.id,
+        stateOf(webhook),
+        webhook.url,
+        webhook.events.join(','),
+        ago(webhook.last_success_at, now),
+        ago(webhook.last_failure_at, now),
+        ...(several ? [webhook.account] : []),
+        shortened(webhook.last_failure_reason ?? '', LONGEST_ERROR),
+      ]),
+    ),
+    ...(off
+      ? [
+          '',
+          `A webhook that is off by failures stays off until its user edits it (PUT /v1/webhooks/{id}). Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
+        ]
+      : []),
+  ].join('\n')
+}
+
+interface ShownDeliveries {
+  readonly webhook: ShownWebhook
+  readonly deliveries: readonly DeliveryRecord[]
+  readonly total: number
+}
+
+function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, now: number): string {
+  const head = `${printable(webhook.url)} (account ${printable(webhook.account)}): ${stateOf(webhook)}`
+  if (shown.length === 0) return `${head}\nThere is no such delivery.`
+  return [
+    head,
+    '',
+    table(
+      ['WHEN', 'EVENT', 'STATUS', 'TRIES', 'ANSWER', 'TOOK', 'EMAIL', 'ID', ''],
+      shown.map((row) => [
+        utc(row.attempted_at ?? row.created_at),
+        row.event,
+        row.status,
+        String(row.attempts),
+        row.status_code === null ? '-' : String(row.status_code),
+        row.duration_ms === null ? '-' : `${row.duration_ms} ms`,
+        row.email_id ?? '-',
+        row.id,
+        noteOf(row, now),
+      ]),
+    ),
+    ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
+  ].join('\n')
+}
+
+/** What is still to come, and what was wrong. */
+const noteOf = (row: DeliveryRecord, now: number): string =>
+  [
+    ...(row.next_attempt_at === null ? [] : [`next try ${distance(Date.parse(row.next_attempt_at), now)}`]),
+    ...(row.error === null ? [] : [shortened(row.error, LONGEST_ERROR)]),
+  ].join(': ')

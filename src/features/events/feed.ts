@@ -1,0 +1,130 @@
+/**
+ * @module Reads the feed: every event of an account in one gap-free order, a bounded piece at a time, by primary key. Says where a reader may
+ * begin. What it reads may be in a group that is not on disk yet: whoever tells it to a client waits for that first.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { queryInteger } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
+import { type EventOwner, eventWire, type FeedEvent } from './model.ts'
+import { EVENT_TYPES, type EventType, eventCode, eventType, lastSeqOf } from './record.ts'
+
+interface Row {
+  seq: number
+  type: number
+  at: number
+  data: string | null
+  emailUuid: Uint8Array | null
+  recipient: string | null
+}
+
+const sql = prepared((db) => ({
+  first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
+  // The bounds on seq are what it costs at most, however few are of a wanted type.
+  page: db.prepare<Row, [number, number, number, number, number]>(
+    `SELECT seq, type, at, data, emails.uuid AS emailUuid, recipients.address AS recipient
+     FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
+     WHERE events.account_id = ? AND seq > ? AND seq <= ? AND (1 << type) & ? ORDER BY seq LIMIT ?`,
+  ),
+}))
+
+/** A bit for each wanted type, at the position of its code. */
+export type TypeMask = number
+
+export const EVERY_TYPE: TypeMask = (1 << EVENT_TYPES.length) - 1
+
+/** Most events that one call looks at. */
+export const MOST_EXAMINED = 10_000
+/** Read at once; after each the size is looked at. */
+const ROWS_A_SLICE = 100
+/** A page ends early when what its events carry is larger. */
+const MOST_PAGE_CHARACTERS = 4 * MiB
+
+/** What of an account's feed there is. */
+export interface FeedRange {
+  /** The oldest event that is kept; the next one's number while there is none. */
+  readonly firstSeq: number
+  /** The newest; 0 before the first. */
+  readonly lastSeq: number
+}
+
+export function feedRange(db: Database, accountId: number): FeedRange {
+  const lastSeq = lastSeqOf(db, accountId)
+  return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq }
+}
+
+export interface FeedSlice {
+  readonly events: readonly FeedEvent[]
+  /** Everything up to here was looked at. */
+  readonly nextAfter: number
+}
+
+/** The events of the wanted types with `after < seq <= upTo`, as many as the bounds allow. */
+export function readFeed(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  { after, upTo, types, limit }: { after: number; upTo: number; types: TypeMask; limit: number },
+): FeedSlice {
+  const end = Math.min(upTo, after + MOST_EXAMINED)
+  const events: FeedEvent[] = []
+  let position = after
+  let characters = 0
+  while (position < end && events.length < limit && characters < MOST_PAGE_CHARACTERS) {
+    const wanted = Math.min(ROWS_A_SLICE, limit - events.length)
+    const rows = sql(app.db).page.all(owner.accountId, position, end, types, wanted)
+    for (const row of rows) {
+      events.push(feedWire(row, owner, app))
+      characters += row.data?.length ?? 0
+    }
+    position = (rows.length === wanted ? rows.at(-1)?.seq : undefined) ?? end
+  }
+  return { events, nextAfter: position }
+}
+
+const feedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
+  const emailId = row.emailUuid === null ? null : formatUuid(row.emailUuid)
+  return { seq: row.seq, ...eventWire({ ...row, type: eventType(row.type) }, emailId, owner, keys) }
+}
+
+/** The largest number that a query may give: digits enough for any feed. */
+const LARGEST_SEQ = 999_999_999_999_999
+
+/**
+ * Where a reader begins: after the event that `text` names, or before the first that is kept.
+ * Throws 422 for what is no number and for an event that has not happened yet, 410 when events after it are no longer kept.
+ */
+export function startOf(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
+  const after = queryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: LARGEST_SEQ })
+  if (after > lastSeq)
+    throw invalid(
+      field,
+      lastSeq === 0
+        ? `There is no event ${after}; this account has none yet, so read from 0.`
+        : `There is no event ${after} yet; the last one is ${lastSeq}.`,
+    )
+  if (after < firstSeq - 1)
+    throw new AppError(
+      410,
+      'events_not_kept',
+      `The events after ${after} are no longer all kept; the feed can be read from ${field}=${firstSeq - 1} on.`,
+    )
+  return after
+}
+
+const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
+
+/** The types that a comma list names; all when it is missing. An unknown one is a 422 that lists the known. */
+export function typesOf(text: string | undefined): TypeMask {
+  if (text === undefined) return EVERY_TYPE
+  let mask: TypeMask = 0
+  for (const part of text.split(',')) {
+    const name = part.trim()
+    if (!isEventType(name))
+      throw invalid('types', `There is no event type "${name.slice(0, 60)}"; the types are ${EVENT_TYPES.join(', ')}.`)
+    mask |= 1 << eventCode(name)
+  }
+  return mask
+}

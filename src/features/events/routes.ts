@@ -1,0 +1,83 @@
+/** @module /v1/events: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
+import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
+import { feedRange, readFeed, startOf, typesOf } from './feed.ts'
+import { FeedPage } from './model.ts'
+import { EVENT_TYPES } from './record.ts'
+import type { FeedStreams } from './stream.ts'
+
+const MOST_ON_A_PAGE = 1000
+const DEFAULT_ON_A_PAGE = 100
+
+const FeedQuery = Type.Object({
+  after: QueryInteger({
+    minimum: 0,
+    description: 'Only events after the one with this `seq`; omitted: from the first that is kept.',
+  }),
+  types: Type.Optional(
+    Type.String({ description: `Only events of these types, a comma list of ${EVENT_TYPES.join(', ')}.` }),
+  ),
+  limit: QueryInteger({
+    minimum: 1,
+    maximum: MOST_ON_A_PAGE,
+    default: DEFAULT_ON_A_PAGE,
+    description: 'Most events in the answer. Does not count for a stream.',
+  }),
+})
+
+const StreamHeaders = Type.Object(
+  {
+    'last-event-id': Type.Optional(
+      Type.String({ description: 'Of a stream: the id of the last event that the client has; wins over `after`.' }),
+    ),
+  },
+  { additionalProperties: true },
+)
+
+export const eventRoutes = (app: App, streams: FeedStreams) => {
+  /** Only what is on disk is told: after a crash nobody may know of an event that never was. */
+  const durable = async (page: FeedPage): Promise<FeedPage> => {
+    await app.commit.barrier()
+    return page
+  }
+
+  return new Elysia({ prefix: '/v1/events' }).use(authenticated).get(
+    '/',
+    ({ actor, query, headers, request }) => {
+      const range = feedRange(app.db, actor.accountId)
+      const types = typesOf(query.types)
+      const limit = queryInteger('limit', query.limit, {
+        fallback: DEFAULT_ON_A_PAGE,
+        minimum: 1,
+        maximum: MOST_ON_A_PAGE,
+      })
+      if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
+        const lastEventId = headers['last-event-id']
+        // The standard has an empty id for none.
+        const after = lastEventId ? startOf('Last-Event-ID', lastEventId, range) : startOf('after', query.after, range)
+        return streams.open(request, actor, { after, types })
+      }
+      const after = startOf('after', query.after, range)
+      const { events, nextAfter } = readFeed(app, actor, { after, upTo: range.lastSeq, types, limit })
+      return durable({ data: [...events], next_after: nextAfter, first_seq: range.firstSeq })
+    },
+    {
+      query: FeedQuery,
+      headers: StreamHeaders,
+      response: FeedPage,
+      detail: {
+        summary: 'Read the event feed',
+        description:
+          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
+        tags: ['Events'],
+        [EVENT_STREAM]:
+          'Server-sent events: `id` is the `seq`, `event` the type, `data` the event as JSON. A comment every 15 seconds without events. At most 10 streams an account.',
+        ...requires('emails:read'),
+      },
+    },
+  )
+}

@@ -1,0 +1,214 @@
+/**
+ * @module The feed as server-sent events: first what is stored after the given event, then what happens, without a gap or a duplicate at the
+ * seam. Tells only what is on disk. A stream remembers nothing but how far it is, so a client that reads slowly is behind in the database, not
+ * in memory.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, tooMany } from '#platform/errors.ts'
+import {
+  commentText,
+  type EventStream,
+  eventText,
+  idText,
+  openEventStream,
+  retryText,
+} from '#platform/http/event-stream.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { feedRange, readFeed, type TypeMask } from './feed.ts'
+import { lastSeqOf } from './record.ts'
+
+export const MOST_STREAMS_AN_ACCOUNT = 10
+export const MOST_STREAMS = 1000
+
+/** Below the minute after which proxies and routers give up a connection that is silent. */
+export const HEARTBEAT_MS = seconds(15)
+const RECONNECT_MS = seconds(3)
+/** When a place may be free again, for who found none. */
+const RETRY_AFTER_SECONDS = 30
+const EVENTS_A_PIECE = 100
+
+const sql = prepared((db) => ({
+  key: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM api_keys WHERE uuid = ? AND account_id = ?'),
+}))
+
+/** Who came with a key may read as long as the key is there. */
+function mayStillRead(db: Database, actor: Actor): boolean {
+  if (actor.type !== 'api_key') return true
+  const uuid = parseUuid(actor.id)
+  return uuid !== undefined && sql(db).key.get(uuid, actor.accountId) !== null
+}
+
+export interface FeedStreams {
+  /**
+   * Answers `request` with a stream of what comes after event `after`. Throws 429 when the account or the service has its most streams, 503 when
+   * the service ends.
+   */
+  open(request: Request, actor: Actor, from: { after: number; types: TypeMask }): Response
+  /** Open ones, of all accounts. */
+  readonly size: number
+}
+
+/** A stream as the registry sees it. */
+interface Listener {
+  /** Events up to here are on disk. */
+  onRecorded(lastSeq: number): void
+  end(): void
+}
+
+/** @param ending aborted when the service ends: all streams end, and none is opened any more */
+export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
+  const byAccount = new Map<number, Set<Listener>>()
+  let size = 0
+  let stopListening: (() => void) | undefined
+
+  const add = (accountId: number, listener: Listener): void => {
+    const listeners = byAccount.get(accountId) ?? new Set()
+    byAccount.set(accountId, listeners.add(listener))
+    size++
+    stopListening ??= app.eventsRecorded.listen(({ accountId: recorded, lastSeq }) => {
+      for (const open of byAccount.get(recorded) ?? []) open.onRecorded(lastSeq)
+    })
+  }
+  const remove = (accountId: number, listener: Listener): void => {
+    const listeners = byAccount.get(accountId)
+    if (!listeners?.delete(listener)) return
+    if (listeners.size === 0) byAccount.delete(accountId)
+    if (--size > 0) return
+    stopListening?.()
+    stopListening = undefined
+  }
+  ending.addEventListener('abort', () => {
+    for (const listeners of [...byAccount.values()]) for (const listener of [...listeners]) listener.end()
+  })
+
+  return {
+    open(request, actor, from) {
+      if (ending.aborted)
+        throw new AppError(503, 'stopping', 'The service is about to restart; connect again in a moment.', {
+          retryAfterSeconds: 1,
+        })
+      if ((byAccount.get(actor.accountId)?.size ?? 0) >= MOST_STREAMS_AN_ACCOUNT)
+        throw tooMany(
+          'too_many_streams',
+          `This account has ${MOST_STREAMS_AN_ACCOUNT} event streams open, which is the most; close one, or ask for JSON.`,
+          RETRY_AFTER_SECONDS,
+        )
+      if (size >= MOST_STREAMS)
+        throw tooMany(
+          'too_many_streams',
+          'The service has as many event streams open as it can; ask for JSON, or connect again later.',
+          RETRY_AFTER_SECONDS,
+        )
+      const source = feedSource(app, actor, from)
+      const stream: EventStream = openEventStream({
+        request,
+        clock: app.clock,
+        next: source.next,
+        onEnd() {
+          source.stop()
+          remove(actor.accountId, listener)
+        },
+        onError: (error) => app.log.error({ err: error, accountId: actor.accountId }, 'an event stream failed'),
+      })
+      const listener: Listener = { onRecorded: source.onRecorded, end: () => stream.end() }
+      add(actor.accountId, listener)
+      return stream.response
+    },
+    get size() {
+      return size
+    },
+  }
+}
+
+/** The pieces of one stream. */
+function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMask }) {
+  const { clock } = app
+  /** Everything up to here was looked at. */
+  let position = from.after
+  /** The id that the client would come back with. */
+  let toldId = from.after
+  /** Undefined until the first piece. */
+  let durableSeq: number | undefined
+  let recordedSeq = 0
+  let checkAtMs = clock.monotonicMs() + HEARTBEAT_MS
+  let wake: (() => void) | undefined
+  let isStopped = false
+
+  /** Resolves with false when nothing happened until the next heartbeat. */
+  const somethingNew = (): Promise<boolean> =>
+    new Promise((resolve) => {
+      const timer = clock.after(HEARTBEAT_MS, () => {
+        wake = undefined
+        resolve(false)
+      })
+      wake = () => {
+        wake = undefined
+        timer.cancel()
+        resolve(true)
+      }
+    })
+
+  const open = async (): Promise<string> => {
+    // What was recorded before the barrier is on disk after it; of what comes later, the signal tells.
+    const lastSeq = lastSeqOf(app.db, actor.accountId)
+    await app.commit.barrier()
+    durableSeq = Math.max(lastSeq, recordedSeq)
+    return retryText(RECONNECT_MS)
+  }
+
+  const pieceUpTo = (upTo: number): string | undefined => {
+    const { events, nextAfter } = readFeed(app, actor, {
+      after: position,
+      upTo,
+      types: from.types,
+      limit: EVENTS_A_PIECE,
+    })
+    position = nextAfter
+    const newest = events.at(-1)
+    if (newest) {
+      toldId = newest.seq
+      return events.map((event) => eventText(event.seq, event.type, JSON.stringify(event))).join('')
+    }
+    // Nothing of the wanted types in a long stretch: the client need not go through it again.
+    return position < upTo ? toldPosition() : undefined
+  }
+  const toldPosition = (): string => {
+    toldId = position
+    return idText(position)
+  }
+
+  return {
+    onRecorded(lastSeq: number): void {
+      recordedSeq = lastSeq
+      if (durableSeq !== undefined) durableSeq = lastSeq
+      wake?.()
+    },
+    /** Ends `next`, whose piece nobody wants any more. */
+    stop(): void {
+      isStopped = true
+      wake?.()
+    },
+    async next(): Promise<string | undefined> {
+      if (durableSeq === undefined) return open()
+      for (;;) {
+        // A long way to catch up is gone in pieces, between which others have their turn.
+        await new Promise((resolve) => setImmediate(resolve))
+        if (isStopped) return undefined
+        if (clock.monotonicMs() >= checkAtMs) {
+          checkAtMs = clock.monotonicMs() + HEARTBEAT_MS
+          if (!mayStillRead(app.db, actor)) return undefined
+        }
+        // What it has not told was removed meanwhile: the client comes back and is told so.
+        if (position < feedRange(app.db, actor.accountId).firstSeq - 1) return undefined
+        const piece = position < durableSeq ? pieceUpTo(durableSeq) : undefined
+        if (piece !== undefined) return piece
+        if (position < durableSeq) continue
+        if (await somethingNew()) continue
+        return `${position > toldId ? toldPosition() : ''}${commentText('heartbeat')}`
+      }
+    },
+  }
+}

@@ -1,0 +1,51 @@
+/** @module Exports a suppression list as CSV, slice by slice as the client takes it: the whole is never held in memory. */
+import type { App } from '#features/app.ts'
+import { seconds } from '#platform/units.ts'
+import { CSV_HEADER, csvOf } from './csv.ts'
+import { suppressionsAfter } from './suppressions.ts'
+
+/** Rows read and written at once: some 3 ms. */
+const SLICE = 1000
+/** A client that takes nothing for so long is gone. */
+const STALL_MS = seconds(60)
+
+export interface CsvSlice {
+  readonly csv: string
+  /** Where the next slice begins; undefined at the end. */
+  readonly next: number | undefined
+}
+
+/** The rows after a place, oldest first; from 0 with the header. */
+export function exportSlice(app: Pick<App, 'db'>, accountId: number, after: number): CsvSlice {
+  const rows = suppressionsAfter(app.db, accountId, after, SLICE)
+  const csv = (after === 0 ? CSV_HEADER : '') + (rows.length > 0 ? csvOf(rows) : '')
+  return { csv, next: rows.length < SLICE ? undefined : rows.at(-1)?.id }
+}
+
+/**
+ * The file as a stream. What changes while it is read may be in it or not.
+ * @param onStalled called when the client has taken nothing for a while; ends its connection
+ */
+export function exportStream(
+  app: Pick<App, 'db' | 'clock'>,
+  accountId: number,
+  onStalled: () => void,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let after = 0
+  let stall = app.clock.after(STALL_MS, onStalled)
+  return new ReadableStream(
+    {
+      pull(controller) {
+        stall.cancel()
+        const { csv, next } = exportSlice(app, accountId, after)
+        if (csv !== '') controller.enqueue(encoder.encode(csv))
+        if (next === undefined) return controller.close()
+        after = next
+        stall = app.clock.after(STALL_MS, onStalled)
+      },
+      cancel: () => stall.cancel(),
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,85 @@
+/**
+ * @module Imports a suppression list from a CSV file. A file that cannot be read imports nothing; a line that is wrong is told and left out. Lines
+ * are committed in slices, so that a large file holds nobody up: if the service ends in between, the same file can be imported again.
+ */
+import type { Actor, App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { findStream } from '../streams/streams.ts'
+import { type CsvLine, readCsv } from './csv.ts'
+import { suppress } from './suppress.ts'
+import { coverageOf, parseListed, parseReason, UNSUBSCRIBE } from './suppressions.ts'
+
+export interface Imported {
+  /** New on the list. */
+  imported: number
+  already_suppressed: number
+  invalid: number
+  /** Lines in all, without the header and empty ones. */
+  total: number
+}
+
+export interface LineError {
+  /** The first of the file is 1. */
+  readonly line: number
+  readonly error: string
+}
+
+/** Lines in one transaction: some 5 ms. */
+const SLICE = 400
+const MOST_ERRORS = 100
+
+/** Imports a file. Throws 422 `invalid_csv` before anything is stored. */
+export async function importSuppressions(
+  app: App,
+  actor: Actor,
+  file: Uint8Array,
+): Promise<{ data: Imported; errors: LineError[] }> {
+  // Read twice: what is wrong near the end of a file must show before its beginning is imported.
+  let total = 0
+  for await (const lines of readCsv(file)) total += lines.length
+  const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total }
+  const errors: LineError[] = []
+  let isStarted = false
+  for await (const slice of slicesOf(readCsv(file))) {
+    const results = await app.commit.write((tx) => {
+      if (!isStarted) {
+        audit(app, tx, actor, {
+          action: 'suppression.imported',
+          resourceType: 'suppression',
+          metadata: { lines: total },
+        })
+      }
+      return slice.map((line) => importLine(app, tx, actor, line))
+    })
+    isStarted = true
+    for (const [index, result] of results.entries()) {
+      const line = slice[index]?.line ?? 0
+      if (typeof result === 'boolean') data[result ? 'imported' : 'already_suppressed']++
+      else if (++data.invalid <= MOST_ERRORS) errors.push({ line, error: result.error })
+    }
+  }
+  return { data, errors }
+}
+
+async function* slicesOf(groups: AsyncIterable<readonly CsvLine[]>): AsyncGenerator<readonly CsvLine[]> {
+  for await (const lines of groups)
+    for (let from = 0; from < lines.length; from += SLICE) yield lines.slice(from, from + SLICE)
+}
+
+/** Whether the line is new on the list, or why it cannot be. */
+function importLine(app: App, tx: Tx, { accountId }: Actor, line: CsvLine): boolean | { readonly error: string } {
+  if (line.kind === 'broken') return { error: line.error }
+  const listed = parseListed(line.email_address)
+  if ('reason' in listed) return { error: listed.reason }
+  const given = parseReason(line.reason)
+  if ('error' in given) return given
+  const { reason } = given
+  const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason) }
+  if (line.stream === '') return suppress(app, tx, suppression)
+  if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream.` }
+  const streamId = findStream(tx.db, accountId, line.stream)
+  return streamId === undefined
+    ? { error: `There is no stream ${JSON.stringify(line.stream.slice(0, 63))} on this account.` }
+    : suppress(app, tx, { ...suppression, streamId })
+}

@@ -1,0 +1,116 @@
+/**
+ * @module Puts addresses on an account's suppression list and takes them off, inside the caller's transaction: for outcomes, complaints,
+ * unsubscriptions, the API and imports alike. The only writer of `suppressions`.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { newUuid } from '#platform/ids.ts'
+import { count } from '../events/record.ts'
+import { type Coverage, coverageCode, EVERY, suppressionKey } from './check.ts'
+
+export interface NewSuppression {
+  readonly accountId: number
+  /** In any spelling; a valid address. */
+  readonly address: string
+  /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or as its account gave it. */
+  readonly reason: string
+  readonly covers: Coverage
+  /** Only mail of this stream. Of `marketing` only. */
+  readonly streamId?: number | undefined
+  /** Only mail to this contact list. Of `marketing` only. */
+  readonly listId?: number | undefined
+  /** Row id of the email that led to it. */
+  readonly sourceEmailId?: number | undefined
+}
+
+/** One row of the list. */
+export interface SuppressionPlace {
+  readonly accountId: number
+  readonly address: string
+  readonly covers: Coverage
+  /** Left out: the row of every stream. */
+  readonly streamId?: number | undefined
+  /** Left out: the row of every list. */
+  readonly listId?: number | undefined
+  /** Only when the row has this reason. */
+  readonly reason?: string | undefined
+}
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO suppressions (uuid, account_id, address, covers, stream_id, list_id, reason, source_email_id, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
+  ),
+  delete: db.prepare<{ reason: string }, (string | number | null)[]>(
+    `DELETE FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id = ? AND list_id = ? AND reason = coalesce(?, reason)
+     RETURNING reason`,
+  ),
+  deleteAddress: db.prepare<{ reason: string }, [number, string]>(
+    'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
+  ),
+}))
+
+/** Counters do not belong to an hour here: how many there are now. */
+const NO_HOUR: Millis = 0
+
+/** Counter of all suppressions of an account. */
+export const TOTAL_METRIC = 'suppressions'
+
+/** Counter of those with one reason. A bar would end the name of a counter. */
+export const reasonMetric = (reason: string): string =>
+  `suppressions:${reason.replaceAll('%', '%25').replaceAll('|', '%7C')}`
+
+function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): void {
+  count(tx, accountId, TOTAL_METRIC, NO_HOUR, delta)
+  count(tx, accountId, reasonMetric(reason), NO_HOUR, delta)
+}
+
+/**
+ * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay.
+ * A suppression of all mail has neither stream nor list.
+ */
+export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
+  const { accountId, reason, covers } = suppression
+  const isOfAll = covers === 'all'
+  const inserted = sql(tx.db).insert.get(
+    newUuid(),
+    accountId,
+    suppressionKey(suppression.address),
+    coverageCode(covers),
+    isOfAll ? EVERY : (suppression.streamId ?? EVERY),
+    isOfAll ? EVERY : (suppression.listId ?? EVERY),
+    reason,
+    suppression.sourceEmailId ?? null,
+    app.eventTime(),
+  )
+  if (!inserted) return false
+  countRow(tx, accountId, reason, 1)
+  return true
+}
+
+/** Takes one row off the list. False when it is not there, or has another reason than the one asked for. */
+export function unsuppress(_app: Pick<App, 'eventTime'>, tx: Tx, place: SuppressionPlace): boolean {
+  const { accountId } = place
+  const removed = sql(tx.db).delete.get(
+    accountId,
+    suppressionKey(place.address),
+    coverageCode(place.covers),
+    place.streamId ?? EVERY,
+    place.listId ?? EVERY,
+    place.reason ?? null,
+  )
+  if (!removed) return false
+  countRow(tx, accountId, removed.reason, -1)
+  return true
+}
+
+/** Takes everything about an address off the list; returns the reasons that it was there for. */
+export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
+  const reasons = sql(tx.db)
+    .deleteAddress.all(accountId, suppressionKey(address))
+    .map(({ reason }) => reason)
+  for (const reason of reasons) countRow(tx, accountId, reason, -1)
+  return reasons
+}

@@ -1,0 +1,153 @@
+/** @module The suppression list as its account works with it: look, add, remove. Totals come from counters. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { invalid } from '#platform/errors.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { type Coverage, coverageCode, suppressionKey } from './check.ts'
+import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from './suppress.ts'
+
+export interface Suppression {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly address: string
+  readonly reason: string
+  /** Slug of its stream; null: of every stream. */
+  readonly stream: string | null
+  /** Public id of the email that led to it, while that is kept. */
+  readonly sourceUuid: UuidBytes | null
+  readonly createdAt: Millis
+}
+
+/** What an address that unsubscribed is on the list for. */
+export const UNSUBSCRIBE = 'unsubscribe'
+const DEFAULT_REASON = 'manual'
+export const LONGEST_REASON = 200
+
+const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, emails.uuid AS sourceUuid, s.created_at AS createdAt
+  FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN emails ON emails.id = s.source_email_id`
+
+// The page is found by index alone, then joined.
+const PAGE = (where: string) =>
+  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions WHERE ${where} ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY s.id DESC`
+
+const sql = prepared((db) => ({
+  page: db.prepare<Suppression, [number, number, number]>(PAGE('account_id = ?')),
+  pageOfReason: db.prepare<Suppression, [number, string, number, number]>(PAGE('account_id = ? AND reason = ?')),
+  pageOfAddress: db.prepare<Suppression, [number, string, string | null, number, number]>(
+    PAGE('account_id = ? AND address = ? AND reason = coalesce(?, reason)'),
+  ),
+  countOfAddress: db.prepare<{ n: number }, [number, string, string | null]>(
+    'SELECT COUNT(*) AS n FROM suppressions WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason)',
+  ),
+  counter: db.prepare<{ value: number }, [number, string]>(
+    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
+  ),
+  ofEveryStream: db.prepare<Suppression, [number, string, number]>(
+    `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = 0 AND s.list_id = 0`,
+  ),
+  after: db.prepare<Suppression, [number, number, number]>(
+    `${SELECT} WHERE s.account_id = ? AND s.id > ? ORDER BY s.id LIMIT ?`,
+  ),
+}))
+
+export interface SuppressionFilter {
+  readonly reason?: string | undefined
+  /** In any spelling. */
+  readonly address?: string | undefined
+}
+
+/** A page of an account's suppressions, newest first, with the total under the filter. */
+export function listSuppressions(
+  db: Database,
+  accountId: number,
+  { reason, address }: SuppressionFilter,
+  { limit, offset }: { limit: number; offset: number },
+): { suppressions: Suppression[]; total: number } {
+  const statements = sql(db)
+  if (address !== undefined) {
+    const key = suppressionKey(address)
+    return {
+      suppressions: statements.pageOfAddress.all(accountId, key, reason ?? null, limit, offset),
+      total: statements.countOfAddress.get(accountId, key, reason ?? null)?.n ?? 0,
+    }
+  }
+  const metric = reason === undefined ? TOTAL_METRIC : reasonMetric(reason)
+  return {
+    suppressions:
+      reason === undefined
+        ? statements.page.all(accountId, limit, offset)
+        : statements.pageOfReason.all(accountId, reason, limit, offset),
+    total: statements.counter.get(accountId, metric)?.value ?? 0,
+  }
+}
+
+/** Up to `limit` suppressions with a higher row id, oldest first. */
+export const suppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
+  sql(db).after.all(accountId, after, limit)
+
+/** An address that can be put on the list, or why it cannot. */
+export function parseListed(text: string): { readonly address: string } | { readonly reason: string } {
+  const parsed = parseMailbox(text)
+  return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
+}
+
+/** A reason as it is kept, or what is wrong with it. An empty one is none. */
+export function parseReason(text: string | null | undefined): { readonly reason: string } | { readonly error: string } {
+  if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
+  if (text.length > LONGEST_REASON) return { error: `A reason has at most ${LONGEST_REASON} characters.` }
+  if (!text.isWellFormed()) return { error: 'The reason is not valid Unicode text.' }
+  return { reason: text }
+}
+
+/** Only who unsubscribed may still get what is not marketing. */
+export const coverageOf = (reason: string): Coverage => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
+
+/** Puts an address on the list; gives the row that is there already, if one covers the same. Throws 422 for what is no address. */
+export function addSuppression(
+  app: App,
+  actor: Actor,
+  input: { readonly address: string; readonly reason?: string | null | undefined },
+): Promise<Suppression> {
+  const listed = parseListed(input.address)
+  if ('reason' in listed) throw invalid('email_address', listed.reason, 'invalid_address')
+  const given = parseReason(input.reason)
+  if ('error' in given) throw invalid('reason', given.error)
+  const { reason } = given
+  const { accountId } = actor
+  const address = suppressionKey(listed.address)
+  const covers = coverageOf(reason)
+  return app.commit.write((tx) => {
+    if (suppress(app, tx, { accountId, address, reason, covers })) {
+      audit(app, tx, actor, {
+        action: 'suppression.created',
+        resourceType: 'suppression',
+        resourceId: address,
+        metadata: { reason },
+      })
+    }
+    const row = sql(tx.db).ofEveryStream.get(accountId, address, coverageCode(covers))
+    if (!row) throw new Error('the suppression is neither new nor there')
+    return row
+  })
+}
+
+/** Takes everything about an address off the list, however it is spelled; returns how many rows that were. */
+export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
+  const key = suppressionKey(address)
+  return app.commit.write((tx) => {
+    const reasons = unsuppressAddress(tx, actor.accountId, key)
+    if (reasons.length > 0) {
+      audit(app, tx, actor, {
+        action: 'suppression.deleted',
+        resourceType: 'suppression',
+        resourceId: key,
+        metadata: { reasons },
+      })
+    }
+    return reasons.length
+  })
+}

@@ -1,0 +1,34 @@
+/**
+ * @module Whether a person or a machine loaded a pixel or followed a link, as far as a request tells. Scanners follow every link of a message,
+ * image proxies load its pictures, and previews and prefetchers load what nobody has asked for yet.
+ *
+ * What cannot be told: a scanner that gives itself out as a browser, and Apple's Mail Privacy Protection where it says more than `Mozilla/5.0`.
+ * Gmail and Yahoo load pictures through proxies when somebody reads; the interface wants proxies filtered out, so such opens count as machine.
+ */
+import { isbot } from 'isbot'
+
+/** isbot takes these for machines, because they do not look like a browser; people read mail with them. */
+const MAIL_PROGRAMS =
+  /\b(?:airmail|bluemail|claws mail|em ?client|evolution|fairemail|k-9 mail|kmail|lotus-notes|mailspring|mailmate|postbox|superhuman|trojita)\b/i
+
+/** Scanners, gateways and image proxies; isbot knows many of them in other spellings, but not all inside a browser's own name. */
+const MAIL_MACHINES =
+  /googleimageproxy|ggpht\.com|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher/i
+
+/** Browsers and mail programs say so when they load something in advance. */
+const ADVANCE_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const
+const IN_ADVANCE = /prefetch|prerender|preview|instant/i
+
+export type Visitor = 'human' | 'machine'
+
+/** Who made a request. */
+export function classify(headers: Headers): Visitor {
+  if (ADVANCE_HEADERS.some((name) => IN_ADVANCE.test(headers.get(name) ?? ''))) return 'machine'
+  const userAgent = (headers.get('user-agent') ?? '').slice(0, LONGEST_USER_AGENT).trim()
+  if (userAgent === '' || MAIL_MACHINES.test(userAgent)) return 'machine'
+  if (MAIL_PROGRAMS.test(userAgent)) return 'human'
+  return isbot(userAgent) ? 'machine' : 'human'
+}
+
+/** In characters; what is longer is cut, before it is looked at or kept. */
+export const LONGEST_USER_AGENT = 512

@@ -1,0 +1,138 @@
+/**
+ * @module What an open or a click changes, in one transaction: counts, link statistics, and the event when it is a person's and not too soon after
+ * the last. The only writer of `opens`, `link_clicks` and `click_marks`. Anybody who holds a message can repeat its links at will, so events are
+ * bounded; of an email or an account that is gone, and of a paused account, nothing is kept.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { count, type EventData, record } from '../events/record.ts'
+import type { Visitor } from './classify.ts'
+import { dayOf } from './tokens.ts'
+
+/** One load of a pixel, or one click. */
+export interface Engagement {
+  readonly recipientId: number
+  /** Where a click leads; undefined: an open. */
+  readonly url: string | undefined
+  readonly visitor: Visitor
+  readonly ipAddress: string | null
+  readonly userAgent: string | null
+}
+
+/** Human clicks on one link of an email. */
+export interface LinkStatistics {
+  readonly url: string
+  readonly clicks: number
+  /** Distinct UTC days. */
+  readonly days: number
+  readonly lastClickedAt: Millis
+}
+
+const OPEN_EVENT_INTERVAL_MS = minutes(5)
+const CLICK_EVENT_INTERVAL_MS = seconds(30)
+/** Of a recipient, and of a recipient and link. */
+const MOST_EVENTS = 1000
+const URL_HASH_BYTES = 8
+
+const sql = prepared((db) => ({
+  sender: db.prepare<{ emailId: number; accountId: number; isPrivate: number }, [number]>(
+    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate
+     FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
+     WHERE recipients.id = ? AND paused_at IS NULL`,
+  ),
+  addOpen: db.prepare<{ events: number; lastEventAt: number | null }, [number, number, number]>(
+    `INSERT INTO opens (recipient_id, human, machine) VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET human = human + excluded.human, machine = machine + excluded.machine
+     RETURNING events, last_event_at AS lastEventAt`,
+  ),
+  markOpen: db.prepare('UPDATE opens SET events = events + 1, last_event_at = ? WHERE recipient_id = ?'),
+  // Event times never go back, so a day that is not the last one is a new one.
+  addHumanClick: db.prepare(
+    `INSERT INTO link_clicks (email_id, url_hash, url, human, days, last_day, last_clicked_at) VALUES (?, ?, ?, 1, 1, ?, ?)
+     ON CONFLICT DO UPDATE SET human = human + 1, days = days + (last_day IS NOT excluded.last_day), last_day = excluded.last_day,
+     last_clicked_at = excluded.last_clicked_at`,
+  ),
+  addMachineClick: db.prepare(
+    'INSERT INTO link_clicks (email_id, url_hash, url, machine) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET machine = machine + 1',
+  ),
+  clickMark: db.prepare<{ events: number; lastEventAt: number }, [number, Uint8Array]>(
+    'SELECT events, last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
+  ),
+  markClick: db.prepare(
+    `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
+     ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
+  ),
+  links: db.prepare<LinkStatistics, [number]>(
+    `SELECT url, human AS clicks, days, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
+     ORDER BY human DESC, url`,
+  ),
+}))
+
+/** Counts an open or a click, and records its event when there is one. */
+export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
+  const sender = sql(tx.db).sender.get(engagement.recipientId)
+  if (!sender) return
+  const at = app.eventTime()
+  const isNews = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
+  if (engagement.visitor === 'machine') {
+    count(tx, sender.accountId, engagement.url === undefined ? 'machine:opened' : 'machine:clicked', at, 1)
+    return
+  }
+  if (!isNews) return
+  record(tx, {
+    accountId: sender.accountId,
+    type: engagement.url === undefined ? 'opened' : 'clicked',
+    at,
+    emailId: sender.emailId,
+    recipientId: engagement.recipientId,
+    data: dataOf(engagement, sender.isPrivate === 1),
+  })
+}
+
+/** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
+export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
+
+/** Whether an event is due. */
+function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): boolean {
+  const isHuman = visitor === 'human'
+  const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
+  if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return false
+  sql(tx.db).markOpen.run(at, recipientId)
+  return true
+}
+
+/** Whether an event is due. */
+function countClick(
+  tx: Tx,
+  { recipientId, url = '', visitor }: Engagement,
+  { emailId }: { emailId: number },
+  at: Millis,
+): boolean {
+  const statements = sql(tx.db)
+  const hash = sha256(url).subarray(0, URL_HASH_BYTES)
+  if (visitor === 'machine') {
+    statements.addMachineClick.run(emailId, hash, url)
+    return false
+  }
+  statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
+  if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return false
+  statements.markClick.run(recipientId, hash, at)
+  return true
+}
+
+const isTooSoon = (
+  mark: { readonly events: number; readonly lastEventAt: Millis | null } | null,
+  at: Millis,
+  intervalMs: number,
+): boolean =>
+  mark !== null && (mark.events >= MOST_EVENTS || (mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs))
+
+const dataOf = ({ url, ipAddress, userAgent }: Engagement, isPrivate: boolean): EventData => ({
+  ...(!isPrivate && { ip_address: ipAddress, user_agent: userAgent }),
+  ...(url !== undefined && { link_url: url }),
+})

@@ -1,0 +1,83 @@
+/**
+ * @module /t: the pixel and the tracked links, for whoever has a message. Public. An answer needs the key only: no row is read and no commit is waited
+ * for, so a link leads on after its email, its account and the time in which it is counted are gone. HEAD answers alike and never counts.
+ */
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { html, htmlResponse } from '#platform/http/html.ts'
+import { clientIpOf } from '#platform/http/request-context.ts'
+import { classify, LONGEST_USER_AGENT } from './classify.ts'
+import { createRecorder } from './recorder.ts'
+import { dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
+
+/** A transparent picture of 1x1: GIF89a, 43 bytes. */
+const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
+
+const hidden = { detail: { hide: true } }
+
+/** Nothing may be kept on the way, or the next load would not be seen. */
+const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'x-robots-tag': 'noindex, nofollow' }
+
+export function trackingPages(app: App) {
+  const key = app.keys.subkey('tracking')
+  const keep = createRecorder(app)
+
+  const note = (request: Request, { recipientId, day }: TrackedRecipient, url?: string): void => {
+    if (request.method === 'HEAD' || dayOf(app.clock.now()) - day > app.config.trackingDays) return
+    keep({
+      recipientId,
+      url,
+      visitor: classify(request.headers),
+      ipAddress: clientIpOf(request) || null,
+      userAgent: request.headers.get('user-agent')?.slice(0, LONGEST_USER_AGENT) || null,
+    })
+  }
+
+  return new Elysia()
+    .get(
+      '/t/o/:token',
+      ({ params, request }) => {
+        const recipient = readPixel(key, params.token)
+        if (!recipient) return htmlResponse(unknownPage(), 404)
+        note(request, recipient)
+        return new Response(PIXEL, {
+          // Web mail that isolates itself (COEP) shows pictures of others only with this.
+          headers: { ...HEADERS, 'content-type': 'image/gif', 'cross-origin-resource-policy': 'cross-origin' },
+        })
+      },
+      hidden,
+    )
+    .get(
+      '/t/c/:token/:target',
+      ({ params, request }) => {
+        const link = readLink(key, params.token, params.target)
+        const location = link && URL.parse(link.url)
+        if (!link || !location) return htmlResponse(unknownPage(), 404)
+        note(request, link, link.url)
+        return new Response(null, { status: 302, headers: { ...HEADERS, location: location.href } })
+      },
+      hidden,
+    )
+}
+
+const unknownPage = () => html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>This link is not complete</title>
+<style>
+:root { color-scheme: light dark; font: 1.125rem/1.5 system-ui, sans-serif; }
+body { max-width: 36rem; margin: 0 auto; padding: 2rem 1rem; }
+h1 { font-size: 1.5rem; }
+</style>
+</head>
+<body>
+<main>
+<h1>This link is not complete</h1>
+<p>It was cut or changed on its way, so it is not known where it leads. Follow it again from the message, or ask its sender.</p>
+</main>
+</body>
+</html>
+`

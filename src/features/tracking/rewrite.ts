@@ -1,0 +1,92 @@
+/**
+ * @module Puts tracking into the HTML of one recipient: links lead by way of us, and a pixel stands at the end. Pure, and the same input gives the
+ * same text, so that a retry sends what was sent before. Runs in the delivery Workers. Whatever it does not have to change stays byte for byte: all
+ * but http and https links in `<a href>`, links with `data-tracking="off"`, links to ourselves, what a template left open. Time is linear in the
+ * input. What it cannot read goes out as it is: mail without tracking is better than none.
+ *
+ * Links inside of comments stay too, so Outlook's conditional comments are not tracked.
+ */
+import { decodeHTMLAttribute } from 'entities'
+import { escapeHtml } from '#platform/http/html.ts'
+import { MiB } from '#platform/units.ts'
+import { LONGEST_TARGET_OCTETS, linkUrl, pixelUrl, type TrackedRecipient } from './tokens.ts'
+
+export interface Tracking {
+  readonly recipient: TrackedRecipient
+  /** Subkey `tracking`. */
+  readonly key: Uint8Array
+  /** Under which links are made, without a slash at the end. */
+  readonly baseUrl: string
+  /** URLs at which the service is reached, without a slash at the end: links to its own pages are never tracked. */
+  readonly ownUrls: readonly string[]
+}
+
+/** In UTF-16 units. Above it the parser would need too much memory: up to 60 bytes for one of the input, when all of it is attributes. */
+const LONGEST_HTML = 5 * MiB
+/** What is beyond stays untracked: it bounds how much a message grows, and the rows of its statistics. */
+const MOST_LINKS = 1000
+/** An `href` as written: a target of 2,000 octets may have all of them as entities. */
+const LONGEST_HREF = 20_000
+
+/** The HTML with tracked links and a pixel; the same HTML when it cannot be read or is too large. */
+export function addTracking(html: string, tracking: Tracking): string {
+  if (html.length > LONGEST_HTML) return html
+  const pixel = pixelOf(tracking)
+  let links = 0
+  let hasPixel = false
+  const rewriter = new HTMLRewriter()
+    .on('a[href]', {
+      element(link) {
+        if (links >= MOST_LINKS || link.getAttribute('data-tracking')?.trim().toLowerCase() === 'off') return
+        const target = targetOf(link.getAttribute('href') ?? '', tracking)
+        if (target === undefined) return
+        links++
+        link.setAttribute('href', escapeHtml(linkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)))
+      },
+    })
+    .on('body', {
+      element(body) {
+        body.onEndTag((end) => {
+          if (hasPixel) return
+          hasPixel = true
+          end.before(pixel, { html: true })
+        })
+      },
+    })
+    .onDocument({
+      end(document) {
+        if (!hasPixel) document.append(pixel, { html: true })
+      },
+    })
+  try {
+    return rewriter.transform(html)
+  } catch {
+    return html
+  }
+}
+
+/** The empty `alt` keeps screen readers silent. */
+const pixelOf = ({ key, baseUrl, recipient }: Tracking): string =>
+  `<img src="${escapeHtml(pixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="display:block;width:1px;height:1px;border:0">`
+
+/** What a template that was filled in elsewhere may have left open; a target with it leads nowhere. */
+const TEMPLATE_LEFTOVER = /\{\{|\{%|\$\{|<%|\*\|/
+const WEB_URL = /^https?:\/\//i
+
+/** Where a link leads, as it was written; undefined when it is not to be tracked. @param href raw value of the attribute */
+function targetOf(href: string, { ownUrls }: Tracking): string | undefined {
+  if (href.length > LONGEST_HREF) return undefined
+  const target = withoutBlanks(decodeHTMLAttribute(href))
+  if (!WEB_URL.test(target) || TEMPLATE_LEFTOVER.test(target)) return undefined
+  if (Buffer.byteLength(target) > LONGEST_TARGET_OCTETS) return undefined
+  const url = URL.parse(target)
+  if (!url || ownUrls.some((own) => isOwnPage(url.href, own))) return undefined
+  return target
+}
+
+/** As a browser reads it (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
+const withoutBlanks = (url: string): string => url.replace(/[\t\r\n]/g, '').replace(/^[\0- ]+|[\0- ]+$/g, '')
+
+/** The pages that recipients get from us: tracked links and pixels, and unsubscribing. */
+const isOwnPage = (href: string, ownUrl: string): boolean =>
+  href.startsWith(`${ownUrl}/t/`) || href.startsWith(`${ownUrl}/u/`)

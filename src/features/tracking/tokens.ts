@@ -1,0 +1,98 @@
+/**
+ * @module Tokens and URLs of tracking: `{base}/t/o/{token}` is the pixel of a recipient, `{base}/t/c/{token}/{target}` a link. Everything that a
+ * request needs is inside and under a MAC, and nothing is stored: accepting an email writes no row for its links, a message may be composed when it
+ * is delivered, and a link leads on for good, whatever was removed meanwhile. Without a valid MAC there is no redirect, so a stranger cannot make a
+ * link of ours that leads where he likes.
+ *
+ * token: kind (1 byte), recipient (varint, 7 bits a byte, the lowest first), day of the email (2 bytes, big-endian), MAC (10 bytes)
+ */
+import type { Millis } from '#platform/clock.ts'
+import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
+import { days } from '#platform/units.ts'
+
+export interface TrackedRecipient {
+  /** Row id of the recipient. */
+  readonly recipientId: number
+  /** UTC day on which the email was accepted, in days since the epoch. */
+  readonly day: number
+}
+
+/** Octets of the longest target; longer ones would make links that mail programs cut. */
+export const LONGEST_TARGET_OCTETS = 2000
+
+const PIXEL = 1
+const LINK = 2
+type Kind = typeof PIXEL | typeof LINK
+
+const MAC_BYTES = 10
+const DAY_BYTES = 2
+/** A row id of SQLite that JavaScript can hold has 53 bits. */
+const MOST_ID_BYTES = 8
+const LONGEST_TOKEN_CHARACTERS = Math.ceil(((1 + MOST_ID_BYTES + DAY_BYTES + MAC_BYTES) * 4) / 3)
+const LONGEST_TARGET_CHARACTERS = Math.ceil((LONGEST_TARGET_OCTETS * 4) / 3)
+const MOST_DAYS = 0xffff
+
+/** The UTC day of a time, in days since the epoch. */
+export const dayOf = (at: Millis): number => Math.floor(at / days(1))
+
+/** URL of the pixel of a recipient. */
+export const pixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
+  `${baseUrl}/t/o/${tokenOf(key, PIXEL, recipient, NOTHING)}`
+
+/** URL that leads to `target` by way of us. @param target absolute URL of at most `LONGEST_TARGET_OCTETS` */
+export function linkUrl(key: Uint8Array, baseUrl: string, recipient: TrackedRecipient, target: string): string {
+  const octets = Buffer.from(target)
+  return `${baseUrl}/t/c/${tokenOf(key, LINK, recipient, octets)}/${octets.toString('base64url')}`
+}
+
+/** Whose pixel it is; undefined when we did not make the token. */
+export const readPixel = (key: Uint8Array, token: string): TrackedRecipient | undefined =>
+  readToken(key, PIXEL, token, NOTHING)
+
+/** Whose link it is and where it leads; undefined when we did not make it. */
+export function readLink(
+  key: Uint8Array,
+  token: string,
+  target: string,
+): (TrackedRecipient & { readonly url: string }) | undefined {
+  const octets = octetsOf(target, LONGEST_TARGET_CHARACTERS)
+  const recipient = octets && readToken(key, LINK, token, octets)
+  return recipient && { ...recipient, url: octets.toString('utf8') }
+}
+
+const NOTHING = new Uint8Array()
+
+function tokenOf(key: Uint8Array, kind: Kind, { recipientId, day }: TrackedRecipient, target: Uint8Array): string {
+  if (!Number.isSafeInteger(recipientId) || recipientId < 0) throw new RangeError(`no row id: ${recipientId}`)
+  if (!Number.isInteger(day) || day < 0 || day > MOST_DAYS) throw new RangeError(`no day: ${day}`)
+  const head: number[] = [kind]
+  let rest = recipientId
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) head.push((rest % 0x80) | 0x80)
+  head.push(rest, day >> 8, day & 0xff)
+  const bytes = Buffer.from(head)
+  return Buffer.concat([bytes, macOf(key, bytes, target)]).toString('base64url')
+}
+
+function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
+  const bytes = octetsOf(token, LONGEST_TOKEN_CHARACTERS)
+  const head = bytes?.subarray(0, -MAC_BYTES)
+  if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), macOf(key, head, target)))
+    return undefined
+  // What has our MAC has our form.
+  const id = head.subarray(1, -DAY_BYTES)
+  return {
+    recipientId: id.reduceRight((value, byte) => value * 0x80 + (byte & 0x7f), 0),
+    day: head.readUInt16BE(head.length - DAY_BYTES),
+  }
+}
+
+/** The octets of base64url as we write it: of the texts that a lenient decoder takes for the same octets, only ours. */
+function octetsOf(text: string, longest: number): Buffer | undefined {
+  if (text.length > longest) return undefined
+  const octets = Buffer.from(text, 'base64url')
+  return octets.toString('base64url') === text ? octets : undefined
+}
+
+/** With the length of the head in front: octets of a target that are moved into the token, or back, make another MAC. */
+const macOf = (key: Uint8Array, head: Uint8Array, target: Uint8Array): Uint8Array =>
+  hmacSha256(key, Buffer.concat([Buffer.of(head.length), head, target])).subarray(0, MAC_BYTES)

@@ -1,0 +1,62 @@
+/**
+ * @module List-Unsubscribe and List-Unsubscribe-Post of one recipient's message (RFC 2369 §3.2, RFC 8058 §3.1), and the addresses in them. Receivers
+ * use the https URL only when DKIM signs both fields, which `dkim/sign.ts` does, and only when TASSIS_PUBLIC_URL is https. Never writes.
+ */
+import type { App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import { decodeVerp, encodeVerp } from '#protocols/address/verp.ts'
+import { DEFAULT_STREAM } from '../streams/streams.ts'
+import { ownUrl } from '../tracking/base-url.ts'
+import { unsubscribeToken } from './token.ts'
+
+export const UNSUBSCRIBE_PATH = '/u'
+
+export interface UnsubscribableMail {
+  readonly emailId: number
+  readonly recipientId: number
+  /** Of the recipient. */
+  readonly address: string
+  /** Mailbox in From, as it was stored. */
+  readonly from: string
+  /** Host whose MX we are. */
+  readonly returnPathDomain: string
+}
+
+const sql = prepared((db) => ({
+  origin: db.prepare<{ accountUuid: Uint8Array; streamId: number; slug: string }, [number]>(
+    `SELECT accounts.uuid AS accountUuid, streams.id AS streamId, slug FROM emails JOIN accounts ON accounts.id = emails.account_id
+     JOIN streams ON streams.id = stream_id WHERE emails.id = ?`,
+  ),
+}))
+
+/**
+ * The two fields of a message with `transactional: false`; the same at every attempt. Mail of the default stream names no stream, so that
+ * unsubscribing from it stops all such mail of the account.
+ */
+export function unsubscribeHeaders(
+  { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
+  { emailId, recipientId, address, from, returnPathDomain }: UnsubscribableMail,
+): readonly (readonly [name: string, value: string])[] {
+  const origin = sql(db).origin.get(emailId)
+  if (!origin) throw new Error(`email ${emailId} has no account or no stream`)
+  const token = unsubscribeToken(keys, {
+    accountUuid: origin.accountUuid,
+    emailId,
+    recipientId,
+    address,
+    senderDomain: from.slice(from.lastIndexOf('@') + 1).replace(/>$/, ''),
+    streamId: origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
+    listId: 0,
+  })
+  const mailbox = `${encodeVerp(recipientId, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
+  const url = `${ownUrl(config.publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
+  return [
+    // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
+    ['List-Unsubscribe', `<mailto:${mailbox}?subject=${token}>, <${url}>`],
+    ['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
+  ]
+}
+
+/** The recipient whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */
+export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): number | undefined =>
+  decodeVerp(localPart, keys.subkey('unsubscribe'), 'u-')

@@ -1,0 +1,109 @@
+/**
+ * @module /u: where List-Unsubscribe leads, for mail programs (RFC 8058) and people. Public: whoever has the token may. POST acts at once; GET and HEAD
+ * never do, because scanners and prefetchers follow every link of a message. Neither needs a row of the email, and a paused account changes nothing.
+ */
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { AppError, tooMany } from '#platform/errors.ts'
+import { acceptsBody } from '#platform/http/body.ts'
+import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { UNSUBSCRIBE_PATH } from './headers.ts'
+import {
+  allStoppedPage,
+  askPage,
+  notDonePage,
+  type PageAction,
+  type Subscription,
+  senderGonePage,
+  startedPage,
+  stoppedPage,
+  unknownLinkPage,
+} from './page.ts'
+import { openToken, type UnsubscribeFacts } from './token.ts'
+import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from './unsubscribe.ts'
+
+/**
+ * Of one recipient's link. Only the way back has a limit: without it, going to and fro would make events and audit rows without end, and with it
+ * everybody can still unsubscribe at any time.
+ */
+const WAYS_BACK: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
+
+const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
+const hidden = { hide: true }
+
+export function unsubscribePages(app: App) {
+  const waysBack = createRateLimiter(app.clock)
+
+  // Elysia gives null for a segment that is not UTF-8, whatever its type says.
+  const factsOf = (token: unknown): UnsubscribeFacts | undefined =>
+    typeof token === 'string' ? openToken(app.keys, token) : undefined
+
+  const act = (facts: UnsubscribeFacts, action: PageAction | undefined): Promise<Standing | undefined> => {
+    switch (action) {
+      case undefined:
+        return unsubscribe(app, facts, 'one-click')
+      case 'unsubscribe':
+        return unsubscribe(app, facts, 'page')
+      case 'unsubscribe-all':
+        return unsubscribe(app, facts, 'page', 'all')
+      case 'resubscribe':
+      case 'resubscribe-all': {
+        const decision = waysBack.take(String(facts.recipientId), 1, WAYS_BACK)
+        if (!decision.ok) throw tooMany('too_many_changes', 'Try again later.', decision.retryAfterSeconds)
+        return resubscribe(app, facts, action === 'resubscribe' ? 'named' : 'all')
+      }
+    }
+  }
+
+  return new Elysia()
+    .get(
+      `${UNSUBSCRIBE_PATH}/:token`,
+      ({ params }) => {
+        const facts = factsOf(params.token)
+        return facts ? answer(pageOf(facts, standingOf(app.db, facts), askPage)) : answer(unknownLinkPage(), 404)
+      },
+      { detail: hidden },
+    )
+    .post(
+      `${UNSUBSCRIBE_PATH}/:token`,
+      async ({ params, body }) => {
+        const facts = factsOf(params.token)
+        if (!facts) return answer(unknownLinkPage(), 404)
+        try {
+          const standing = await act(facts, actionOf(body))
+          return answer(pageOf(facts, standing, startedPage))
+        } catch (error) {
+          if (!(error instanceof AppError)) throw error
+          const { status, retryAfterSeconds } = error
+          const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
+          return answer(notDonePage(status === 429), status, headers)
+        }
+      },
+      { detail: { ...hidden, ...acceptsBody('anything') } },
+    )
+}
+
+const answer = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
+  htmlResponse(page, status, { ...HEADERS, ...headers })
+
+const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
+
+/** What a button asked for. Every other body is that of a mail program, which has only one thing to say. */
+function actionOf(body: unknown): PageAction | undefined {
+  const given = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined
+  return ACTIONS.find((action) => action === given)
+}
+
+/** The page for how the address stands; `ifOn` when it still gets mail. */
+function pageOf(facts: UnsubscribeFacts, standing: Standing | undefined, ifOn: (subscription: Subscription) => Html) {
+  const subscription: Subscription = {
+    address: facts.address,
+    senderDomain: facts.senderDomain,
+    isOfPart: namesPart(facts),
+    partName: standing?.streamName ?? null,
+  }
+  if (!standing) return senderGonePage(subscription)
+  if (standing.isOffAll) return allStoppedPage(subscription)
+  return standing.isOffNamed ? stoppedPage(subscription) : ifOn(subscription)
+}

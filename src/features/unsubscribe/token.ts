@@ -1,0 +1,104 @@
+/**
+ * @module The token of an unsubscribe link: all that unsubscribing needs, sealed, so that it works without any row of the email. The same facts give
+ * the same token, because every attempt at a recipient sends the same bytes. Never asks the database.
+ *
+ * Sealed is: a form octet, the account's UUID, four variable-length integers (email, recipient, stream, list), the sender's domain behind its
+ * length, the address. The account is named by its UUID: row ids of deleted accounts are given out again.
+ */
+import type { KeyRing } from '#platform/crypto.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+
+/** What a token says. Row ids, if not said otherwise. */
+export interface UnsubscribeFacts {
+  readonly accountUuid: UuidBytes
+  readonly emailId: number
+  readonly recipientId: number
+  /** Address that the email was sent to. */
+  readonly address: string
+  /** Domain of From, to tell people whose mail it is; `''` when it is too long to be of use for that. */
+  readonly senderDomain: string
+  /** Stream whose mail it stops; 0: that of every stream. */
+  readonly streamId: number
+  /** Contact list whose mail it stops; 0: none is known. */
+  readonly listId: number
+}
+
+const CONTEXT = 'unsubscribe'
+const FORM = 1
+const UUID_BYTES = 16
+const MOST_VARINT_BYTES = 8
+const LONGEST_ADDRESS_BYTES = 254
+/** Longer names are left out: a token has to fit a header line. */
+const LONGEST_DOMAIN = 100
+const SEALING_BYTES = 32
+const MOST_BYTES = SEALING_BYTES + 1 + UUID_BYTES + 4 * MOST_VARINT_BYTES + 1 + LONGEST_DOMAIN + LONGEST_ADDRESS_BYTES
+/** Characters of the longest token. */
+export const LONGEST_TOKEN = Math.ceil((MOST_BYTES * 4) / 3)
+
+const TOKEN = /^[A-Za-z0-9_-]+$/
+
+/** The token of these facts: base64url, at most LONGEST_TOKEN characters. Throws for an address that is longer than an address can be. */
+export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
+  const address = Buffer.from(facts.address)
+  if (address.length > LONGEST_ADDRESS_BYTES) throw new Error(`an address of ${address.length} octets`)
+  const domain = Buffer.from(facts.senderDomain.length <= LONGEST_DOMAIN ? facts.senderDomain : '', 'latin1')
+  const plain = Buffer.concat([
+    Buffer.of(FORM),
+    facts.accountUuid,
+    ...[facts.emailId, facts.recipientId, facts.streamId, facts.listId].map(varint),
+    Buffer.of(domain.length),
+    domain,
+    address,
+  ])
+  return Buffer.from(keys.sealSame(plain, CONTEXT)).toString('base64url')
+}
+
+/** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
+export function openToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
+  if (text.length > LONGEST_TOKEN || !TOKEN.test(text)) return undefined
+  const sealed = Buffer.from(text, 'base64url')
+  // The last character has bits that are read by nobody: one token is one text.
+  if (sealed.length < SEALING_BYTES || sealed.toString('base64url') !== text) return undefined
+  let plain: Uint8Array
+  try {
+    plain = keys.unseal(sealed, CONTEXT)
+  } catch {
+    return undefined
+  }
+  return plain[0] === FORM ? factsOf(Buffer.from(plain)) : undefined
+}
+
+/** Of bytes that `unsubscribeToken` made: nobody else can seal. */
+function factsOf(plain: Buffer): UnsubscribeFacts {
+  let position = 1
+  const take = (count: number): Buffer => {
+    position += count
+    return plain.subarray(position - count, position)
+  }
+  const takeInteger = (): number => {
+    let value = 0
+    for (let scale = 1; ; scale *= 128) {
+      const octet = take(1)[0] ?? 0
+      value += (octet & 127) * scale
+      if (octet < 128) return value
+    }
+  }
+  return {
+    accountUuid: new Uint8Array(take(UUID_BYTES)),
+    emailId: takeInteger(),
+    recipientId: takeInteger(),
+    streamId: takeInteger(),
+    listId: takeInteger(),
+    senderDomain: take(take(1)[0] ?? 0).toString('latin1'),
+    address: plain.toString('utf8', position),
+  }
+}
+
+/** Seven bits an octet, the low ones first; all but the last octet have the high bit. */
+function varint(value: number): Buffer {
+  if (!Number.isSafeInteger(value) || value < 0) throw new Error(`no row id: ${value}`)
+  const octets: number[] = []
+  let rest = value
+  for (; rest >= 128; rest = Math.floor(rest / 128)) octets.push((rest % 128) + 128)
+  return Buffer.from([...octets, rest])
+}

@@ -1,0 +1,130 @@
+/**
+ * @module Unsubscribing and the way back, from what a token says. The only thing it needs is the account: when email, recipient or stream are gone it
+ * works all the same, and when the account is gone there is nobody left to send, so there is nothing to write.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { record } from '../events/record.ts'
+import { coverageCode, suppressionKey } from '../suppressions/check.ts'
+import { suppress, unsuppress } from '../suppressions/suppress.ts'
+import type { UnsubscribeFacts } from './token.ts'
+
+/** What is stopped: mail of the stream or list that the token names, or all mail with `transactional: false` of the account. */
+export type Scope = 'named' | 'all'
+
+/** How somebody unsubscribed: by the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
+export type Way = 'one-click' | 'page' | 'mailto'
+
+/** Whether an address gets mail with `transactional: false`. */
+export interface Standing {
+  readonly isOffNamed: boolean
+  readonly isOffAll: boolean
+  /** Name of the stream that the token names; null when it names none. */
+  readonly streamName: string | null
+}
+
+const REASON = 'unsubscribe'
+
+const sql = prepared((db) => ({
+  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ?'),
+  rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
+    'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
+  ),
+  stream: db.prepare<{ name: string }, [number, number]>('SELECT name FROM streams WHERE id = ? AND account_id = ?'),
+  email: db.prepare<{ slug: string }, [number, number]>(
+    'SELECT slug FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
+  ),
+}))
+
+/** Whether a token names less than all mail of its account. */
+export const namesPart = ({ streamId, listId }: UnsubscribeFacts): boolean => streamId !== 0 || listId !== 0
+
+/** How the address of a token stands; undefined when the account is gone. */
+export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | undefined {
+  const accountId = accountOf(db, facts)
+  if (accountId === undefined) return undefined
+  const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), REASON)
+  const isOff = (streamId: number, listId: number): boolean =>
+    rows.some((row) => row.streamId === streamId && row.listId === listId)
+  return {
+    isOffNamed: isOff(facts.streamId, facts.listId),
+    isOffAll: isOff(0, 0),
+    streamName: sql(db).stream.get(facts.streamId, accountId)?.name ?? null,
+  }
+}
+
+/**
+ * Unsubscribes the address of a token; resolves with how it stands when that is on disk, undefined when the account is gone. An event tells it the
+ * first time. To do it again changes nothing.
+ */
+export function unsubscribe(
+  app: App,
+  facts: UnsubscribeFacts,
+  way: Way,
+  scope: Scope = 'named',
+): Promise<Standing | undefined> {
+  return app.commit.write((tx) => {
+    const accountId = accountOf(tx.db, facts)
+    if (accountId === undefined) return undefined
+    const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: facts.emailId })
+    if (isNew) recordUnsubscribed(app, tx, accountId, facts, way)
+    return standingOf(tx.db, facts)
+  })
+}
+
+/**
+ * Takes back one unsubscription and nothing else of the suppression list; resolves with how the address stands then, undefined when the account is
+ * gone.
+ */
+export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'named'): Promise<Standing | undefined> {
+  return app.commit.write((tx) => {
+    const accountId = accountOf(tx.db, facts)
+    if (accountId === undefined) return undefined
+    // There is no event for it, so the audit log tells the account where its suppression went.
+    if (unsuppress(app, tx, placeOf(accountId, facts, scope))) auditResubscribed(app, tx, accountId, facts)
+    return standingOf(tx.db, facts)
+  })
+}
+
+const accountOf = (db: Database, { accountUuid }: UnsubscribeFacts): number | undefined =>
+  sql(db).account.get(accountUuid)?.id
+
+const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFacts, scope: Scope) => ({
+  accountId,
+  address,
+  reason: REASON,
+  covers: 'marketing' as const,
+  ...(scope === 'named' && { streamId, listId }),
+})
+
+/** An event is of an email: without one there is none. */
+function recordUnsubscribed(app: App, tx: Tx, accountId: number, facts: UnsubscribeFacts, way: Way): void {
+  const { emailId, recipientId } = facts
+  const email = sql(tx.db).email.get(emailId, accountId)
+  if (!email) return
+  record(tx, {
+    accountId,
+    type: 'unsubscribed',
+    at: app.eventTime(),
+    emailId,
+    recipientId,
+    data: { stream: email.slug, list_id: null, reason: way },
+  })
+}
+
+function auditResubscribed(app: App, tx: Tx, accountId: number, { accountUuid, address }: UnsubscribeFacts): void {
+  audit(
+    app,
+    tx,
+    { accountId, accountUuid: formatUuid(accountUuid), type: 'system', id: 'system', scopes: new Set() },
+    {
+      action: 'suppression.deleted',
+      resourceType: 'suppression',
+      metadata: { email_address: suppressionKey(address), reason: REASON, by: 'recipient' },
+    },
+  )
+}

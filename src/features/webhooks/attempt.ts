@@ -1,0 +1,67 @@
+/** @module One attempt at one webhook: signs and posts the body, and says what became of it. Stores nothing and decides nothing about retries. */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { FetchOutcome } from '#platform/safe-fetch.ts'
+import { seconds } from '#platform/units.ts'
+import { headersOf, signatureOf } from './signature.ts'
+
+/** From the look-up of the host name to the end of the answer. */
+export const ATTEMPT_TIMEOUT_MS = seconds(10)
+/** What the history keeps of an answer. */
+const KEPT_RESPONSE_BYTES = 1000
+
+export interface AttemptRequest {
+  readonly url: string
+  readonly secret: string
+  readonly event: string
+  /** The JSON that is sent, and signed. */
+  readonly body: string
+  /** 1 is the first. */
+  readonly attempt: number
+  readonly signal: AbortSignal
+}
+
+/** `transient`: may be made again; `permanent`: the receiver said no. */
+export interface AttemptResult {
+  readonly kind: 'delivered' | 'transient' | 'permanent'
+  readonly at: Millis
+  readonly durationMs: number
+  /** Null: there was no response. */
+  readonly statusCode: number | null
+  readonly response: string | null
+  /** Why it did not succeed, in words; null when it did. */
+  readonly error: string | null
+}
+
+/** Makes an attempt; its `t` is the time of the attempt, so a retry is signed anew. Never throws for what the network does. */
+export async function attempt(
+  app: Pick<App, 'clock' | 'config' | 'fetch'>,
+  request: AttemptRequest,
+): Promise<AttemptResult> {
+  const at = app.clock.now()
+  const { event, body } = request
+  const signature = signatureOf(request.secret, Math.floor(at / 1000), body)
+  const outcome = await app.fetch.post(request.url, {
+    headers: headersOf({ event, attempt: request.attempt, signature }, app.config.compatHeaderPrefixes),
+    body,
+    timeoutMs: ATTEMPT_TIMEOUT_MS,
+    maxResponseBytes: KEPT_RESPONSE_BYTES,
+    signal: request.signal,
+  })
+  return { at, durationMs: Math.round(outcome.durationMs), ...judge(outcome) }
+}
+
+/** Any 2xx is delivered; a 5xx and no response at all are transient; everything else, redirects too, is permanent. */
+export function judge(outcome: FetchOutcome): Pick<AttemptResult, 'kind' | 'statusCode' | 'response' | 'error'> {
+  if (outcome.kind === 'failed') return { kind: 'transient', statusCode: null, response: null, error: outcome.reason }
+  const { status, body } = outcome
+  const answer = { statusCode: status, response: body }
+  if (status >= 200 && status < 300) return { kind: 'delivered', ...answer, error: null }
+  const isTransient = status >= 500 && status < 600
+  const isRedirect = status >= 300 && status < 400
+  return {
+    kind: isTransient ? 'transient' : 'permanent',
+    ...answer,
+    error: `The answer was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * @module Makes, changes and deletes webhooks. What failures do to a webhook is the dispatcher's; what its user does to it is here, the way back
+ * from failures included.
+ */
+import type { Actor, App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { lastSeqOf } from '../events/record.ts'
+import { isWebhookEvent, WEBHOOK_EVENTS } from './event-names.ts'
+import { endPending } from './pending.ts'
+import { makeSecret } from './secret.ts'
+import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
+
+/** Webhooks of one account. */
+const MOST_WEBHOOKS = 100
+
+/** What the history says of deliveries that still waited. */
+export const SWITCHED_OFF = 'The webhook was switched off.'
+export const DELETED = 'The webhook was deleted.'
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  ),
+  update: db.prepare('UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = ? WHERE id = ?'),
+  reactivate: db.prepare(
+    'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
+  ),
+  forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0 WHERE id = ?'),
+  delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
+}))
+
+export interface WebhookInput {
+  readonly url: string
+  readonly events: readonly string[]
+}
+
+/**
+ * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422 for a URL that may not be
+ * called and for events that do not exist, 409 `webhook_limit_reached`.
+ */
+export async function createWebhook(
+  app: App,
+  actor: Actor,
+  input: WebhookInput,
+): Promise<{ webhook: Webhook; secret: string }> {
+  const events = validEvents(input.events)
+  await requireCallable(app, input.url)
+  const uuid = newUuid()
+  const id = formatUuid(uuid)
+  const { clear, sealed } = makeSecret(app.keys, uuid)
+  const webhook = await app.commit.write((tx) => {
+    if (countWebhooks(tx.db, actor.accountId) >= MOST_WEBHOOKS)
+      throw conflict(
+        'webhook_limit_reached',
+        `An account has at most ${MOST_WEBHOOKS} webhooks; delete one, or add the events to one that exists.`,
+      )
+    const now = app.eventTime()
+    const cursorSeq = lastSeqOf(tx.db, actor.accountId)
+    sql(tx.db).insert.run(uuid, actor.accountId, input.url, JSON.stringify(events), sealed, cursorSeq, now, now)
+    const made = getWebhook(tx.db, actor.accountId, id)
+    audit(app, tx, actor, {
+      action: 'webhook.created',
+      resourceType: 'webhook',
+      resourceId: id,
+      metadata: { url: input.url, events },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: made.id }))
+    return made
+  })
+  return { webhook, secret: clear }
+}
+
+/**
+ * Changes a webhook. One that failures have switched off is active again after any change; otherwise `isActive` is taken as given. What happened
+ * while it was off is not told, but can be replayed. Throws 404, and 422 as `createWebhook`.
+ */
+export async function changeWebhook(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: WebhookInput & { readonly isActive: boolean },
+): Promise<Webhook> {
+  // A webhook of somebody else is a 404 whatever the input is, and nothing is looked up for it.
+  getWebhook(app.db, actor.accountId, id)
+  const events = validEvents(input.events)
+  await requireCallable(app, input.url)
+  const changed = await app.commit.write((tx) => {
+    const before = getWebhook(tx.db, actor.accountId, id)
+    const isActive = input.isActive || before.offByFailures
+    const isReactivated = isActive && !before.isActive
+    const statements = sql(tx.db)
+    statements.update.run(input.url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
+    if (isReactivated) statements.reactivate.run(lastSeqOf(tx.db, actor.accountId), before.id)
+    // Failures of another endpoint say nothing of this one.
+    else if (input.url !== before.url) statements.forgetFailures.run(before.id)
+    audit(app, tx, actor, {
+      action: 'webhook.updated',
+      resourceType: 'webhook',
+      resourceId: formatUuid(before.uuid),
+      metadata: { url: input.url, events, is_active: isActive, ...(isReactivated && { reactivated: true }) },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
+    return getWebhook(tx.db, actor.accountId, id)
+  })
+  if (!changed.isActive) await endPending(app, changed.id, SWITCHED_OFF)
+  return changed
+}
+
+/** Deletes a webhook: nothing more is sent. Its row and its history go with `trimWebhookHistory`. Throws 404. */
+export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
+  const webhookId = await app.commit.write((tx) => {
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    sql(tx.db).delete.run(app.eventTime(), webhook.id)
+    audit(app, tx, actor, {
+      action: 'webhook.deleted',
+      resourceType: 'webhook',
+      resourceId: formatUuid(webhook.uuid),
+      metadata: { url: webhook.url },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
+    return webhook.id
+  })
+  await endPending(app, webhookId, DELETED)
+}
+
+/** The names without duplicates, in the order given. */
+function validEvents(events: readonly string[]): string[] {
+  if (events.length === 0)
+    throw invalid('events', `Name at least one event; the events are ${WEBHOOK_EVENTS.join(', ')}.`)
+  return [...new Set(events.map(knownEvent))]
+}
+
+/** The name; 422 that lists the known ones when it is none. */
+export function knownEvent(name: string): string {
+  if (!isWebhookEvent(name))
+    throw invalid(
+      'events',
+      `There is no event "${name.slice(0, 60)}"; the events are ${WEBHOOK_EVENTS.join(', ')}.`,
+      'unknown_event',
+    )
+  return name
+}
+
+/** A name that does not resolve now may do so later, so it is accepted. */
+async function requireCallable(app: App, url: string): Promise<void> {
+  const check = await app.fetch.check(url)
+  if (check.kind === 'invalid' || check.kind === 'refused') throw invalid('url', check.reason, 'invalid_url')
+}

@@ -1,0 +1,20 @@
+/** @module When an attempt that found no answer, or a server in trouble, is made again. Pure. */
+import { minutes, seconds } from '#platform/units.ts'
+
+/** After the first, second, third and fourth attempt; the fifth is the last. */
+const RETRY_DELAYS_MS = [minutes(15), minutes(30), minutes(60), minutes(120)] as const
+const JITTER_MS = seconds(5)
+
+export const MOST_ATTEMPTS = RETRY_DELAYS_MS.length + 1
+
+/** Consecutive failed attempts, over all events, after which a webhook is switched off. */
+export const MOST_FAILURES = 10
+
+/**
+ * How long after attempt number `attempts` the next is made; undefined: that was the last.
+ * @param fraction of the jitter, 0 to 1
+ */
+export function retryDelayMs(attempts: number, fraction: number): number | undefined {
+  const delay = RETRY_DELAYS_MS[attempts - 1]
+  return delay === undefined ? undefined : delay + Math.round(fraction * JITTER_MS)
+}

@@ -1,0 +1,201 @@
+/**
+ * @module One webhook's way through its account's events: which is next, which are under way, how far everything is told. Reads the database, sends
+ * and writes nothing.
+ *
+ * An event is told from behind the cursor on, in order, several at the same time, but those of one recipient one after the other. Whoever
+ * starts again at the cursor may find events behind it that have a row already: they are left out.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { seconds } from '#platform/units.ts'
+import { eventType } from '../events/record.ts'
+import type { Webhook } from './webhooks.ts'
+
+/** Clients store the id of an email before they can make sense of its events. */
+const HOLD_MS = seconds(2)
+const PAGE = 200
+/** Events that wait for others of their recipients, beyond which no more are read. */
+const MOST_WAITING = 1000
+
+interface EventRow {
+  seq: number
+  type: number
+  emailId: number | null
+  recipientId: number | null
+  createdAt: number | null
+}
+
+interface StoredRow {
+  id: number
+  seq: number | null
+  event: string
+  payload: string | null
+  attempts: number
+}
+
+const sql = prepared((db) => ({
+  events: db.prepare<EventRow, [number, number, number, number]>(
+    `SELECT seq, type, email_id AS emailId, recipient_id AS recipientId, emails.created_at AS createdAt
+     FROM events LEFT JOIN emails ON emails.id = email_id WHERE events.account_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+  ),
+  told: db.prepare<{ seq: number }, [number, number]>(
+    'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
+  ),
+  due: db.prepare<StoredRow, [number, number, number]>(
+    `SELECT id, seq, event, payload, attempts FROM webhook_deliveries
+     WHERE webhook_id = ? AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
+  ),
+  dueTests: db.prepare<StoredRow, [number, number, number]>(
+    `SELECT id, seq, event, payload, attempts FROM webhook_deliveries
+     WHERE webhook_id = ? AND next_at <= ? AND event = 'test' ORDER BY next_at, id LIMIT ?`,
+  ),
+  firstDue: db.prepare<{ at: number | null }, [number]>(
+    'SELECT MIN(next_at) AS at FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
+  ),
+}))
+
+/** An event that waits for its first attempt. */
+export interface WaitingEvent {
+  readonly seq: number
+  readonly event: string
+  /** Events with the same key are told one after the other. */
+  readonly key: string
+  /** Not begun before. */
+  readonly notBefore: Millis
+}
+
+/** A delivery that is due (again). */
+export interface DueDelivery {
+  readonly id: number
+  readonly seq: number | null
+  readonly event: string
+  readonly payload: string | null
+  readonly attempts: number
+}
+
+export class Lane {
+  webhook: Webhook
+  secret: string
+  /** It answered the last attempt well and soon: several may be under way. */
+  isTrusted = false
+  /** Attempts under way. */
+  running = 0
+  readonly #db: Database
+  /** Read up to here. */
+  #readSeq: number
+  #waiting: WaitingEvent[] = []
+  /** First attempts that are under way, or whose outcome is not on disk yet. */
+  readonly #begun = new Set<number>()
+  readonly #busyKeys = new Set<string>()
+  /** Behind the cursor, but told already. */
+  readonly #told: Set<number>
+  /** Stored deliveries under way. */
+  readonly #stored = new Set<number>()
+
+  constructor(db: Database, webhook: Webhook, secret: string) {
+    this.#db = db
+    this.webhook = webhook
+    this.secret = secret
+    this.#readSeq = webhook.cursorSeq
+    this.#told = new Set(
+      sql(db)
+        .told.all(webhook.id, webhook.cursorSeq)
+        .map(({ seq }) => seq),
+    )
+  }
+
+  /** The webhook was changed. What it no longer wants, or was switched off for, is not told. */
+  change(webhook: Webhook, secret: string): void {
+    const wasActive = this.webhook.isActive
+    this.webhook = webhook
+    this.secret = secret
+    if (!webhook.isActive) this.#waiting = []
+    else if (!wasActive) {
+      this.#readSeq = webhook.cursorSeq
+      this.isTrusted = false
+    } else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
+  }
+
+  /** Every event up to it has its row, or is not wanted here. */
+  get cursor(): number {
+    let first = this.#waiting[0]?.seq ?? this.#readSeq + 1
+    for (const seq of this.#begun) first = Math.min(first, seq)
+    return first - 1
+  }
+
+  /**
+   * The next event that may be begun now; a time when there is one that has to wait until then; undefined when there is none, or none before one
+   * that is under way is over.
+   * @param durableSeq the account's events up to here are on disk
+   */
+  nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
+    for (;;) {
+      const index = this.#waiting.findIndex(({ key }) => !this.#busyKeys.has(key))
+      const found = this.#waiting[index]
+      if (found) {
+        if (found.notBefore > now) return found.notBefore
+        this.#waiting.splice(index, 1)
+        return found
+      }
+      // As much as is remembered waits for what is under way: the rest is left where it is.
+      if (this.#waiting.length >= MOST_WAITING || !this.#read(durableSeq)) return undefined
+    }
+  }
+
+  /** Reads a page; false when there is nothing more. */
+  #read(durableSeq: number): boolean {
+    if (this.#readSeq >= durableSeq) return false
+    const { id, accountId, events } = this.webhook
+    const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
+    for (const row of rows) {
+      const event = eventType(row.type)
+      if (!events.includes(event) || this.#told.delete(row.seq)) continue
+      this.#waiting.push({
+        seq: row.seq,
+        event,
+        key: row.recipientId === null ? `email ${row.emailId ?? `${id}-${row.seq}`}` : `recipient ${row.recipientId}`,
+        notBefore: row.createdAt === null ? 0 : row.createdAt + HOLD_MS,
+      })
+    }
+    this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
+    return true
+  }
+
+  begin({ seq, key }: WaitingEvent): void {
+    this.#begun.add(seq)
+    this.#busyKeys.add(key)
+  }
+
+  /** The attempt is over: the next event of the recipient may be told. */
+  freeKey({ key }: WaitingEvent): void {
+    this.#busyKeys.delete(key)
+  }
+
+  /** Its outcome is on disk. */
+  end({ seq }: WaitingEvent): void {
+    this.#begun.delete(seq)
+  }
+
+  /** Deliveries that are due now and not under way; of a webhook that is off only tests. */
+  dueDeliveries(now: Millis, limit: number): DueDelivery[] {
+    const { due, dueTests } = sql(this.#db)
+    return (this.webhook.isActive ? due : dueTests)
+      .all(this.webhook.id, now, limit + this.#stored.size)
+      .filter(({ id }) => !this.#stored.has(id))
+      .slice(0, limit)
+  }
+
+  /** When the next stored delivery is due; undefined: there is none. */
+  firstDue(): Millis | undefined {
+    return sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
+  }
+
+  beginStored(id: number): void {
+    this.#stored.add(id)
+  }
+
+  endStored(id: number): void {
+    this.#stored.delete(id)
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * @module Writes how an attempt ended: one transaction with the delivery's row, the webhook's count of failures and its cursor, and the end of a
+ * webhook that failed too often. The only writer of a delivery after its first attempt.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
+import { audit } from '../audit-logs/audit.ts'
+import type { AttemptResult } from './attempt.ts'
+import { DELIVERY_STATUSES, type DeliveryStatus } from './event-names.ts'
+import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
+
+/** What was tried. */
+export type Tried =
+  /** An event for the first time: it has no row yet. */
+  | { readonly kind: 'event'; readonly seq: number; readonly event: string }
+  /** A stored delivery. `test` ones count for nothing and are not repeated. */
+  | { readonly kind: 'stored'; readonly deliveryId: number; readonly attempts: number; readonly isTest: boolean }
+
+interface State {
+  accountId: number
+  accountUuid: Uint8Array
+  uuid: Uint8Array
+  isActive: number
+  failureCount: number
+}
+
+const sql = prepared((db) => ({
+  state: db.prepare<State, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount
+     FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND deleted_at IS NULL`,
+  ),
+  insert: db.prepare(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, attempted_at, duration_ms, status_code, response, error, created_at)
+     VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE webhook_deliveries SET status = ?, attempts = ?, next_at = ?, attempted_at = ?, duration_ms = ?, status_code = ?, response = ?, error = ?
+     WHERE id = ?`,
+  ),
+  give: db.prepare('UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id = ?'),
+  endPending: db.prepare(
+    'UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE webhook_id = ? AND next_at IS NOT NULL',
+  ),
+  succeeded: db.prepare(
+    'UPDATE webhooks SET failure_count = 0, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+  ),
+  failed: db.prepare(
+    'UPDATE webhooks SET failure_count = ?, last_failure_at = ?, last_failure_reason = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+  ),
+  switchOff: db.prepare(
+    'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = ? WHERE id = ?',
+  ),
+  moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
+}))
+
+const statusCode = (status: DeliveryStatus): number => DELIVERY_STATUSES.indexOf(status)
+
+/** What `last_failure_reason` says of a webhook that failures have switched off. */
+export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failures`
+
+export interface Written {
+  /** When the delivery is tried again; undefined: never. */
+  readonly nextAt: Millis | undefined
+  /** This failure was one too many: the webhook is off. */
+  readonly switchedOff: boolean
+}
+
+const NOTHING: Written = { nextAt: undefined, switchedOff: false }
+
+/**
+ * Writes an attempt's outcome.
+ * @param cursor every event of the account up to it has its row, or is not wanted by this webhook
+ */
+export function writeAttempt(
+  app: App,
+  tx: Tx,
+  webhookId: number,
+  tried: Tried,
+  result: AttemptResult,
+  cursor: number,
+): Written {
+  const webhook = sql(tx.db).state.get(webhookId)
+  // Deleted while the attempt was under way.
+  if (!webhook) return NOTHING
+  const attempts = tried.kind === 'event' ? 1 : tried.attempts + 1
+  const isTest = tried.kind === 'stored' && tried.isTest
+  const isActive = webhook.isActive === 1
+  const failures = result.kind === 'delivered' ? 0 : webhook.failureCount + 1
+  const switchedOff = isActive && !isTest && failures >= MOST_FAILURES
+  const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff
+  const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
+  const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
+  writeDelivery(tx, webhookId, tried, attempts, result, nextAt)
+  if (isTest || !isActive) return { nextAt, switchedOff: false }
+  if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
+  else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
+  if (switchedOff) switchOff(app, tx, webhookId, webhook)
+  return { nextAt, switchedOff }
+}
+
+function writeDelivery(
+  tx: Tx,
+  webhookId: number,
+  tried: Tried,
+  attempts: number,
+  result: AttemptResult,
+  nextAt: Millis | undefined,
+): void {
+  const status = result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
+  const isGivenUp = result.kind === 'transient' && attempts >= MOST_ATTEMPTS
+  const error = isGivenUp ? `${result.error} That was the last of ${MOST_ATTEMPTS} attempts.` : result.error
+  const facts = [result.at, result.durationMs, result.statusCode, result.response, error] as const
+  if (tried.kind === 'event') {
+    sql(tx.db).insert.run(
+      newUuid(),
+      webhookId,
+      tried.seq,
+      tried.event,
+      statusCode(status),
+      nextAt ?? null,
+      ...facts,
+      result.at,
+    )
+  } else sql(tx.db).update.run(statusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
+}
+
+/** Too many failures in a row: no more attempts, and what waits for one is undeliverable. */
+function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
+  sql(tx.db).endPending.run(statusCode('undeliverable'), `The webhook was ${OFF_REASON}.`, webhookId)
+  sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
+  const accountUuid = formatUuid(webhook.accountUuid)
+  audit(
+    app,
+    tx,
+    { accountId: webhook.accountId, accountUuid, type: 'system', id: 'system', scopes: new Set() },
+    {
+      action: 'webhook.deactivated',
+      resourceType: 'webhook',
+      resourceId: formatUuid(webhook.uuid),
+      metadata: { reason: OFF_REASON },
+    },
+  )
+}
+
+/** Ends a delivery that cannot be made, because what it was to tell is gone. */
+export const endDelivery = (tx: Tx, deliveryId: number, error: string): void =>
+  void sql(tx.db).give.run(statusCode('undeliverable'), error, deliveryId)
+
+/** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */
+export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>
+  void sql(tx.db).moveCursor.run(cursor, webhookId)

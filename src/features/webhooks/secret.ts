@@ -1,0 +1,51 @@
+/**
+ * @module The signing secret of a webhook: made, sealed for its row, opened and replaced. It is shown at creation, and later only to the operator.
+ */
+import type { Actor, App } from '#features/app.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { getWebhook, openSecret, secretContext } from './webhooks.ts'
+
+const PREFIX = 'whsec_'
+const RANDOM_CHARACTERS = 32
+
+const sql = prepared((db) => ({
+  setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = ? WHERE id = ?'),
+}))
+
+/** A new secret for the webhook with this id: in clear, and sealed as its row keeps it. */
+export function makeSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
+  const clear = `${PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
+  return { clear, sealed: keys.seal(clear, secretContext(uuid)) }
+}
+
+/** The secret of the account's webhook in clear; an audit row says that it was shown. Throws 404. */
+export function revealSecret(app: App, actor: Actor, id: string): Promise<string> {
+  return app.commit.write((tx) => {
+    const webhook = getWebhook(tx.db, actor.accountId, id)
+    audit(app, tx, actor, {
+      action: 'webhook.secret_revealed',
+      resourceType: 'webhook',
+      resourceId: formatUuid(webhook.uuid),
+    })
+    return openSecret(app.keys, webhook)
+  })
+}
+
+/** Replaces the secret and returns the new one: every later attempt is signed with it, retries included. Throws 404. */
+export function rotateSecret(app: App, actor: Actor, id: string): Promise<string> {
+  return app.commit.write((tx) => {
+    const { id: webhookId, uuid } = getWebhook(tx.db, actor.accountId, id)
+    const { clear, sealed } = makeSecret(app.keys, uuid)
+    sql(tx.db).setSecret.run(sealed, app.eventTime(), webhookId)
+    audit(app, tx, actor, {
+      action: 'webhook.secret_rotated',
+      resourceType: 'webhook',
+      resourceId: formatUuid(uuid),
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+    return clear
+  })
+}

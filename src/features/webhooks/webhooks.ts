@@ -1,0 +1,110 @@
+/**
+ * @module Webhooks: where an account wants to be told of events. Reads them and opens their secrets. Changes are in `change.ts`, attempts in the
+ * dispatcher.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { prepared } from '#platform/db/open.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+
+export interface Webhook {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly url: string
+  /** Names in WEBHOOK_EVENTS. */
+  readonly events: readonly string[]
+  readonly isActive: boolean
+  /** Switched off by consecutive failures, not by its user. */
+  readonly offByFailures: boolean
+  /** Sealed; `openSecret` opens it. */
+  readonly secret: Uint8Array
+  /** Consecutive failed attempts, over all events. */
+  readonly failureCount: number
+  readonly lastFailureAt: Millis | null
+  readonly lastFailureReason: string | null
+  readonly lastSuccessAt: Millis | null
+  /** Every event of the account up to this one has its delivery, or is not wanted. */
+  readonly cursorSeq: number
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  /** Null: it exists. */
+  readonly deletedAt: Millis | null
+}
+
+interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures'> {
+  readonly events: string
+  readonly isActive: number
+  readonly offByFailures: number
+}
+
+const COLUMNS = `id, uuid, account_id AS accountId, url, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
+  failure_count AS failureCount, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
+  cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt`
+
+const sql = prepared((db) => ({
+  byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  byUuidOfAll: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND deleted_at IS NULL`),
+  active: db.prepare<Row, []>(`SELECT ${COLUMNS} FROM webhooks WHERE is_active = 1 AND deleted_at IS NULL ORDER BY id`),
+  page: db.prepare<Row, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+}))
+
+const webhookOf = (row: Row): Webhook => ({
+  ...row,
+  events: JSON.parse(row.events) as string[],
+  isActive: row.isActive === 1,
+  offByFailures: row.offByFailures === 1,
+})
+
+/** The webhook of a row id, also when it is inactive or deleted. */
+export function findWebhookById(db: Database, id: number): Webhook | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? webhookOf(row) : undefined
+}
+
+/** The webhook with a public id, of whatever account: for the operator only. */
+export function findWebhook(db: Database, id: string): Webhook | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuidOfAll.get(uuid)
+  return row ? webhookOf(row) : undefined
+}
+
+/** All webhooks that want to be told, of all accounts. */
+export const activeWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(webhookOf)
+
+/** The account's webhook; 404 when it has none with this id. */
+export function getWebhook(db: Database, accountId: number, id: string): Webhook {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!row) throw noSuch('webhook_not_found', 'webhook')
+  return webhookOf(row)
+}
+
+/** A page of the account's webhooks, newest first. */
+export const listWebhooks = (
+  db: Database,
+  accountId: number,
+  page: { readonly limit: number; readonly offset: number },
+): { webhooks: Webhook[]; total: number } => ({
+  webhooks: sql(db).page.all(accountId, page.limit, page.offset).map(webhookOf),
+  total: countWebhooks(db, accountId),
+})
+
+export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+
+/** What the secret of a webhook is sealed for, so that it opens in no other row. */
+export const secretContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
+
+/** The signing secret in clear, `whsec_…`. Throws when the master key is not the one it was sealed with. */
+export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
+  keys.unsealText(webhook.secret, secretContext(webhook.uuid))

@@ -1,0 +1,252 @@
+/**
+ * @module The only way by which the service calls a URL that a tenant gave: https only, to an address that was checked, bounded in time and
+ * size. Whose addresses are whose, and what DNS says, come as arguments.
+ */
+import { isIP } from 'node:net'
+import type { Clock, Timer } from './clock.ts'
+import { createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
+import { shuffled } from './ids.ts'
+import { seconds } from './units.ts'
+
+export interface SafeFetch {
+  /**
+   * POSTs; never throws for what the network does. Redirects are not followed: a 302 is a response. A kept connection that is lost before any
+   * answer is followed by a new one, so that the other side may see a request twice.
+   */
+  post(url: string, request: PostRequest): Promise<FetchOutcome>
+  /** Whether a URL may be used at all: syntax (https, no credentials), and where it leads now. */
+  check(url: string): Promise<UrlCheck>
+  /** Ends all kept connections and refuses further calls. */
+  close(): void
+}
+
+export interface PostRequest {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+  /** For all of it, from the first DNS question to the last byte of the body. */
+  readonly timeoutMs: number
+  /** The connection ends where a body goes on after that. */
+  readonly maxResponseBytes: number
+  /** Ends the call, as `timeoutMs` does. */
+  readonly signal?: AbortSignal
+}
+
+export type FetchOutcome =
+  | {
+      readonly kind: 'response'
+      readonly status: number
+      /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for what is not. */
+      readonly body: string
+      readonly address: string
+      readonly durationMs: number
+    }
+  /** No response. `reason` is one short sentence for the owner of the URL. */
+  | {
+      readonly kind: 'failed'
+      readonly cause: FetchFailureCause
+      readonly reason: string
+      readonly durationMs: number
+    }
+
+export type FetchFailureCause = 'refused' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
+
+export type UrlCheck =
+  | { readonly kind: 'ok' }
+  | { readonly kind: 'invalid'; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string }
+  | { readonly kind: 'unresolvable'; readonly reason: string }
+
+export type HostLookup =
+  | { readonly kind: 'ok'; readonly addresses: readonly string[] }
+  /** `reason` is one sentence. */
+  | { readonly kind: 'failed'; readonly reason: string }
+
+export interface SafeFetchOptions {
+  readonly clock: Clock
+  /** All addresses of a host name, IPv4 and IPv6. */
+  readonly lookUp: (host: string) => Promise<HostLookup>
+  /** Whether an address (IPv4, or IPv6 without brackets) may be called at a port. */
+  readonly isAllowed: (address: string, port: number) => boolean
+  /** The authorities that are trusted, PEM; undefined: the usual ones. */
+  readonly ca?: readonly string[] | undefined
+}
+
+const MAX_URL_CHARACTERS = 2048
+/** Addresses of one host that are tried when they let nobody in. */
+const MOST_DIALLED = 3
+/** Whoever saves a URL waits for this. */
+const CHECK_TIMEOUT_MS = seconds(5)
+
+type Where =
+  | { readonly kind: 'ok' /** In the order to try them. */; readonly addresses: readonly string[] }
+  | { readonly kind: 'refused' | 'unresolvable'; readonly reason: string }
+
+/** Opens nothing until asked. */
+export function createSafeFetch({ clock, lookUp, isAllowed, ca }: SafeFetchOptions): SafeFetch {
+  const poster = createHttpsPoster({ clock, ca })
+  const running = new Set<Ending>()
+  let isClosed = false
+
+  /**
+   * All addresses must be allowed: of a name that also leads to a forbidden one nobody knows what it means. IPv6 is used only where there is no
+   * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well.
+   */
+  async function whereTo({ host, port }: ParsedUrl): Promise<Where> {
+    const found = await addressesOf(host, lookUp)
+    if (found.kind === 'failed') {
+      // Such a name has its meaning from the machine that uses it, not from DNS.
+      const kind = host.includes('.') ? 'unresolvable' : 'refused'
+      return { kind, reason: found.reason }
+    }
+    const forbidden = found.addresses.find((address) => !isAllowed(address, port))
+    if (forbidden !== undefined) {
+      const leads = forbidden === host ? host : `${host} leads to ${forbidden}, which`
+      return { kind: 'refused', reason: `${leads} is not an address that may be called at port ${port}.` }
+    }
+    const ipv4 = found.addresses.filter((address) => isIP(address) === 4)
+    return { kind: 'ok', addresses: shuffled(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MOST_DIALLED) }
+  }
+
+  async function post(url: string, request: PostRequest): Promise<FetchOutcome> {
+    const startedMs = clock.monotonicMs()
+    const durationMs = () => Math.round(clock.monotonicMs() - startedMs)
+    const failed = (cause: FetchFailureCause, reason: string): FetchOutcome => ({
+      kind: 'failed',
+      cause,
+      reason,
+      durationMs: durationMs(),
+    })
+    const parsed = parseUrl(url)
+    if (typeof parsed === 'string') return failed('refused', parsed)
+    if (isClosed) return failed('refused', 'The service is stopping.')
+
+    const ending = createEnding(clock, request)
+    running.add(ending)
+    const ended = (): FetchOutcome =>
+      ending.why === 'timeout'
+        ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
+        : failed('connection', 'The service ended the call before there was an answer.')
+    try {
+      const where = await Promise.race([whereTo(parsed), ending.reached])
+      if (where === undefined) return ended()
+      if (where.kind !== 'ok') return failed(where.kind === 'refused' ? 'refused' : 'dns', where.reason)
+
+      let lost: PostFailure | undefined
+      for (const [i, address] of where.addresses.entries()) {
+        // What is left is shared with the addresses that may follow; the last one has all of it.
+        const others = where.addresses.length - i
+        const leftMs = request.timeoutMs - durationMs()
+        const result = await poster.post({ ...parsed, address }, request, {
+          signal: ending.signal,
+          connectTimeoutMs: others > 1 ? leftMs / others : undefined,
+        })
+        if (result.kind === 'response') return { ...result, address, durationMs: durationMs() }
+        if (result.cause === 'ended') return ended()
+        lost = result
+        if (result.cause !== 'unconnected') break
+      }
+      return failed(
+        lost === undefined || lost.cause === 'unconnected' || lost.cause === 'ended' ? 'connection' : lost.cause,
+        lost?.reason ?? `${parsed.host} has no address.`,
+      )
+    } finally {
+      running.delete(ending)
+      ending.release()
+    }
+  }
+
+  async function check(url: string): Promise<UrlCheck> {
+    const parsed = parseUrl(url)
+    if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
+    const ending = createEnding(clock, { timeoutMs: CHECK_TIMEOUT_MS })
+    try {
+      const where = await Promise.race([whereTo(parsed), ending.reached])
+      if (where === undefined)
+        return { kind: 'unresolvable', reason: `The address of ${parsed.host} could not be looked up in time.` }
+      return where.kind === 'ok' ? { kind: 'ok' } : where
+    } finally {
+      ending.release()
+    }
+  }
+
+  return {
+    post,
+    check,
+    close() {
+      isClosed = true
+      for (const ending of running) ending.end('closed')
+      poster.close()
+    },
+  }
+}
+
+type ParsedUrl = Omit<PostTarget, 'address'>
+
+/** The parts of a URL that may be called, or one sentence that says why it may not. */
+function parseUrl(text: string): ParsedUrl | string {
+  if (text.length > MAX_URL_CHARACTERS) return `The URL must have at most ${MAX_URL_CHARACTERS} characters.`
+  // The parser of URLs forgives much; what a person reads must be what is called.
+  if (/[\s\\\p{Cc}]/u.test(text)) return 'The URL must not contain spaces, backslashes or control characters.'
+  if (!/^https:\/\//i.test(text)) return 'The URL must begin with https://.'
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch {
+    return 'The URL is not valid; give one such as https://example.com/hooks.'
+  }
+  if (url.username !== '' || url.password !== '') return 'The URL must not contain a user name or password.'
+  if (url.port === '0') return 'The URL must not have port 0.'
+  const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+  const port = url.port === '' ? 443 : Number(url.port)
+  const inHeader = isIP(host) === 6 ? `[${host}]` : host
+  return {
+    host,
+    port,
+    authority: port === 443 ? inHeader : `${inHeader}:${port}`,
+    path: `${url.pathname}${url.search}`,
+  }
+}
+
+async function addressesOf(host: string, lookUp: SafeFetchOptions['lookUp']): Promise<HostLookup> {
+  if (isIP(host) !== 0) return { kind: 'ok', addresses: [host] }
+  // RFC 6761 §6.3: these are this machine, whatever a DNS server says.
+  if (host === 'localhost' || host.endsWith('.localhost')) return { kind: 'ok', addresses: ['127.0.0.1', '::1'] }
+  return lookUp(host)
+}
+
+/** What ends a call before its time. */
+interface Ending {
+  readonly signal: AbortSignal
+  /** Resolves when `signal` is aborted. */
+  readonly reached: Promise<undefined>
+  readonly why: 'timeout' | 'caller' | 'closed' | undefined
+  end(why: 'timeout' | 'caller' | 'closed'): void
+  release(): void
+}
+
+function createEnding(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 'timeoutMs' | 'signal'>): Ending {
+  const controller = new AbortController()
+  let why: Ending['why']
+  const { promise: reached, resolve } = Promise.withResolvers<undefined>()
+  const end: Ending['end'] = (cause) => {
+    why ??= cause
+    resolve(undefined)
+    controller.abort()
+  }
+  const endByCaller = () => end('caller')
+  const timer: Timer = clock.after(timeoutMs, () => end('timeout'))
+  if (signal?.aborted) end('caller')
+  signal?.addEventListener('abort', endByCaller)
+  return {
+    signal: controller.signal,
+    reached,
+    get why() {
+      return why
+    },
+    end,
+    release() {
+      timer.cancel()
+      signal?.removeEventListener('abort', endByCaller)
+    },
+  }
+}

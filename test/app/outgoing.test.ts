@@ -1,0 +1,151 @@
+/** What a running service calls for its tenants, and what it never calls. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { getCACertificates } from 'node:tls'
+import { readAuthorities } from '#app/outgoing.ts'
+import { ConfigError } from '#platform/config.ts'
+import { createTestApi } from '#test/support/api.ts'
+import { createTestApp } from '#test/support/app.ts'
+import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { startHttpsReceiver } from '#test/support/https-receiver.ts'
+
+const REQUEST = { headers: {}, body: '{}', timeoutMs: 10_000, maxResponseBytes: 1000 }
+
+describe('by the service', () => {
+  test('names are looked up by its DNS servers, and the authorities of TASSIS_EXTRA_CA_FILE are trusted', async () => {
+    await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
+    await using dns = await startDnsServer({
+      'hooks.example.test': { CNAME: 'real.example.test' },
+      'real.example.test': { A: ['127.0.0.1'] },
+      'broken.example.test': 'SERVFAIL',
+      'loop.example.test': { CNAME: 'loop.example.test' },
+      'empty.example.test': { TXT: ['x'] },
+    })
+    await using service = await createTestApp({
+      settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_EXTRA_CA_FILE: receiver.caFile },
+    })
+    const { fetch } = service.app
+    expect(await fetch.post(receiver.url(), REQUEST)).toMatchObject({ kind: 'response', status: 200 })
+    expect(await fetch.check(receiver.url())).toEqual({ kind: 'ok' })
+    const unresolvable = (reason: string) => ({ kind: 'unresolvable' as const, reason })
+    expect(await fetch.check('https://broken.example.test/')).toEqual(
+      unresolvable('The DNS servers could not look up the addresses of broken.example.test (SERVFAIL).'),
+    )
+    expect(await fetch.check('https://loop.example.test/')).toEqual(
+      unresolvable('The aliases of loop.example.test in DNS lead nowhere.'),
+    )
+    for (const name of ['empty.example.test', 'absent.example.test'])
+      expect(await fetch.check(`https://${name}/`)).toEqual(unresolvable(`${name} has no address in DNS.`))
+  })
+
+  test('an unknown authority is not trusted', async () => {
+    await using receiver = await startHttpsReceiver({ names: ['127.0.0.1'] })
+    await using service = await createTestApp()
+    expect(await service.app.fetch.post(receiver.url(), REQUEST)).toMatchObject({ kind: 'failed', cause: 'tls' })
+  })
+
+  test('private addresses are called only with TASSIS_ALLOW_PRIVATE_NETWORKS', async () => {
+    await using receiver = await startHttpsReceiver({ names: ['hooks.example.test', '127.0.0.1'] })
+    await using dns = await startDnsServer({
+      'hooks.example.test': { A: ['127.0.0.1'] },
+      'mixed.example.test': { A: ['8.8.8.8'], AAAA: ['::1'] },
+      'public.example.test': { A: ['8.8.8.8'] },
+    })
+    const settings = {
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_EXTRA_CA_FILE: receiver.caFile,
+      TASSIS_ALLOW_PRIVATE_NETWORKS: 'false',
+    }
+    await using strict = await createTestApp({ settings })
+    for (const url of [receiver.url(), receiver.url('127.0.0.1'), receiver.url('localhost')]) {
+      expect(await strict.app.fetch.check(url)).toMatchObject({ kind: 'refused' })
+      expect(await strict.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'failed', cause: 'refused' })
+    }
+    expect(await strict.app.fetch.check('https://mixed.example.test/')).toMatchObject({ kind: 'refused' })
+    expect(await strict.app.fetch.check('https://public.example.test/')).toEqual({ kind: 'ok' })
+    expect(receiver.connections.accepted).toBe(0)
+    await using lenient = await createTestApp({ settings: { ...settings, TASSIS_ALLOW_PRIVATE_NETWORKS: 'true' } })
+    for (const url of [receiver.url(), receiver.url('127.0.0.1')])
+      expect(await lenient.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'response', status: 200 })
+  })
+
+  test('its own ports are never called on any address of this machine, whatever is allowed', async () => {
+    await using dns = await startDnsServer({ 'self.example.test': { A: ['127.0.0.1'] } })
+    await using service = await createTestApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
+    const { port } = new URL(service.url)
+    const addresses = Object.values(networkInterfaces())
+      .flatMap((found) => found ?? [])
+      .filter(({ address }) => !address.startsWith('fe80:'))
+      .map(({ address, family }) => (family === 'IPv6' ? `[${address}]` : address))
+    const hosts = [
+      ...addresses,
+      '127.0.0.1',
+      '127.1.2.3',
+      '0.0.0.0',
+      '[::]',
+      '[::1]',
+      '[::ffff:127.0.0.1]',
+      '[::ffff:0.0.0.0]',
+      'localhost',
+      'self.example.test',
+    ]
+    const refused = async (url: string) => (await service.app.fetch.check(url)).kind === 'refused'
+    const called: string[] = []
+    for (const host of hosts) if (!(await refused(`https://${host}:${port}/`))) called.push(host)
+    expect(called).toEqual([])
+    // It is the port that makes the difference.
+    expect(await refused(`https://127.0.0.1:${port === '65535' ? 1 : Number(port) + 1}/`)).toBe(false)
+    expect(await refused(`https://192.0.2.1:${port}/`)).toBe(false)
+  })
+
+  test('the port of the capture server is its own', async () => {
+    await using service = await createTestApp({ delivers: true })
+    expect([...service.app.ownPorts]).toHaveLength(1)
+  })
+
+  test('nothing is called once it is closed', async () => {
+    const service = await createTestApp()
+    await service[Symbol.asyncDispose]()
+    expect(await service.app.fetch.post('https://127.0.0.1:9/', REQUEST)).toMatchObject({
+      kind: 'failed',
+      cause: 'refused',
+    })
+  })
+})
+
+test('the authorities of TASSIS_EXTRA_CA_FILE come to the usual ones', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  try {
+    const path = join(folder, 'ca.pem')
+    const [one, two] = [createCertificateAuthority('One').pem, createCertificateAuthority('Two').pem]
+    writeFileSync(path, `# ours\n${one}\n${two}`)
+    const authorities = readAuthorities({ extraCaFile: path })
+    expect(authorities).toEqual([...getCACertificates('default'), one.trim(), two.trim()])
+    expect(authorities?.length).toBeGreaterThan(100)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test.each([
+  ['is not there', undefined, 'which cannot be read'],
+  ['is empty', '', 'which holds no certificate'],
+  [
+    'is damaged',
+    '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+    'which holds a certificate that cannot be read',
+  ],
+])('a TASSIS_EXTRA_CA_FILE that %s stops the start with one sentence', async (_, content, what) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  try {
+    const path = join(folder, 'ca.pem')
+    if (content !== undefined) writeFileSync(path, content)
+    const sentence = `TASSIS_EXTRA_CA_FILE is "${path}", ${what}; give a readable file of PEM certificates or unset it.`
+    await expect(createTestApp({ settings: { TASSIS_EXTRA_CA_FILE: path } })).rejects.toThrow(new ConfigError(sentence))
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})

@@ -1,0 +1,207 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { openApp } from '#app/create.ts'
+import { createAccount, operatorFor } from '#features/account/create.ts'
+import { createWebhook } from '#features/webhooks/change.ts'
+import { getWebhook, openSecret } from '#features/webhooks/webhooks.ts'
+import { loadConfig } from '#platform/config.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import {
+  type DataFolder,
+  dataFolder,
+  type RunningService,
+  type Settings,
+  startServing,
+  tassis,
+  tassisJson,
+} from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+const HOST = 'hooks.test'
+
+interface Made {
+  readonly id: string
+  readonly secret: string
+}
+
+/** Runs `use` with the data of a stopped service. */
+async function withApp<T>(settings: Settings, use: (app: ReturnType<typeof openApp>['app']) => Promise<T>): Promise<T> {
+  const opened = openApp(loadConfig({ ...settings }).config)
+  try {
+    return await use(opened.app)
+  } finally {
+    await opened.close()
+  }
+}
+
+/** Two accounts; the first has a webhook for each URL. */
+const setUp = (settings: Settings, urls: readonly string[]): Promise<{ made: Made[]; other: Made }> =>
+  withApp(settings, async (app) => {
+    const add = async (name: string) =>
+      operatorFor(await createAccount(app, { name, email: 'ada@acme.test', plan: 'unlimited' }))
+    const make = async (actor: Awaited<ReturnType<typeof add>>, url: string): Promise<Made> => {
+      const { webhook, secret } = await createWebhook(app, actor, { url, events: ['sent', 'bounced'] })
+      return { id: formatUuid(webhook.uuid), secret }
+    }
+    const acme = await add('Acme')
+    const made: Made[] = []
+    for (const url of urls) made.push(await make(acme, url))
+    return { made, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
+  })
+
+describe('without a service', () => {
+  let data: DataFolder
+  let hook: Made
+  let other: Made
+  beforeAll(async () => {
+    data = dataFolder()
+    const { made, other: theirs } = await setUp(data.settings, ['https://127.0.0.1/hook'])
+    other = theirs
+    hook = made[0] ?? other
+  })
+  afterAll(() => data[Symbol.dispose]())
+
+  test('webhooks list shows those of all accounts, or of one, and never a secret', async () => {
+    const all = await tassis(['webhooks', 'list'], data.settings)
+    expect(all.stdout.split('\n')[0]).toMatch(/^ID +STATE +URL +EVENTS +LAST SUCCESS +LAST FAILURE +ACCOUNT$/)
+    expect(all.stdout).toMatch(
+      new RegExp(`^${hook.id} {2}on +https://127\\.0\\.0\\.1/hook +sent,bounced +never +never +Acme$`, 'm'),
+    )
+    expect(all.stdout).toContain(other.id)
+    const one = await tassis(['webhooks', 'list', '--account', 'acme'], data.settings)
+    expect(one.stdout).toContain(hook.id)
+    expect(one.stdout).not.toContain(other.id)
+    expect(one.stdout).not.toContain('ACCOUNT')
+    const json = await tassis(['webhooks', 'list', '--json'], data.settings)
+    expect((JSON.parse(json.stdout) as { id: string }[]).map(({ id }) => id).sort()).toEqual([hook.id, other.id].sort())
+    expect(all.stdout + json.stdout).not.toContain('whsec_')
+  })
+
+  test('a webhook that failures have switched off is told apart from one that its user has, with the reason and what to do', async () => {
+    using folder = dataFolder()
+    const { made } = await setUp(folder.settings, ['https://127.0.0.1/failed', 'https://127.0.0.1/paused'])
+    await withApp(folder.settings, async (app) => {
+      app.db.run(
+        "UPDATE webhooks SET is_active = 0, off_by_failures = 1, failure_count = 10, last_failure_at = ?, last_failure_reason = 'deactivated after 10 consecutive failures' WHERE url LIKE '%/failed'",
+        [app.clock.now() - 7_200_000],
+      )
+      app.db.run("UPDATE webhooks SET is_active = 0 WHERE url LIKE '%/paused'")
+      app.db.run(
+        "UPDATE webhooks SET failure_count = 3, last_failure_reason = 'The answer\u001b[31m was 500.' WHERE url LIKE '%/theirs'",
+      )
+    })
+    const { stdout } = await tassis(['webhooks', 'list'], folder.settings)
+    expect(stdout).toMatch(
+      /^\S+ {2}off by failures +\S+\/failed .* 2 h ago +Acme +deactivated after 10 consecutive failures$/m,
+    )
+    expect(stdout).toMatch(/^\S+ {2}off by its user +\S+\/paused /m)
+    expect(stdout).toMatch(/^\S+ {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\.$/m)
+    expect(stdout.trimEnd()).toEndWith(`tassis webhooks deliveries ${made[0]?.id} --status undeliverable`)
+  })
+
+  test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
+    const revealed = await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)
+    expect(revealed.stdout.split('\n')[0]).toBe(hook.secret)
+    const rotated = await tassisJson<Made>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
+    expect(rotated).toEqual({
+      id: hook.id,
+      url: 'https://127.0.0.1/hook',
+      secret: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}$/),
+    } as never)
+    expect(rotated.secret).not.toBe(hook.secret)
+    for (const [args, exitCode, sentence] of [
+      [[hook.id], 1, 'Give --reveal to show the secret, or --rotate to replace it.'],
+      [[hook.id, '--reveal', '--rotate'], 2, 'cannot be used with'],
+      [[formatUuid(newUuid()), '--reveal'], 1, 'There is no webhook with this ID; `tassis webhooks list` shows all.'],
+      [['x', '--rotate'], 1, 'There is no webhook with this ID'],
+    ] as const) {
+      const refused = await tassis(['webhooks', 'secret', ...args], data.settings)
+      expect([refused.exitCode, refused.stdout]).toEqual([exitCode, ''])
+      expect(refused.stderr).toContain(sentence)
+    }
+    await withApp(data.settings, async (app) => {
+      const { id } = app.db.query<{ id: number }, []>("SELECT id FROM accounts WHERE name = 'Acme'").get() ?? { id: 0 }
+      expect(openSecret(app.keys, getWebhook(app.db, id, hook.id))).toBe(rotated.secret)
+      const rows = app.db
+        .query<{ action: string; actor: string }, []>(
+          "SELECT action, actor_type AS actor FROM audit_logs WHERE action LIKE 'webhook.secret%' ORDER BY id",
+        )
+        .all()
+      expect(rows).toEqual([
+        { action: 'webhook.secret_revealed', actor: 'operator' },
+        { action: 'webhook.secret_rotated', actor: 'operator' },
+      ])
+    })
+  })
+
+  test('a test is queued, and the command says that nobody sends it', async () => {
+    const { exitCode, stdout } = await tassis(['webhooks', 'test', other.id], data.settings)
+    expect([exitCode, stdout]).toEqual([
+      0,
+      'No service is running: the test event to https://127.0.0.1/theirs is queued and sent when one starts.\n',
+    ])
+    const shown = await tassis(['webhooks', 'deliveries', other.id], data.settings)
+    expect(shown.stdout).toMatch(/^https:\/\/127\.0\.0\.1\/theirs \(account Other\): on$/m)
+    expect(shown.stdout).toMatch(/^\S+ \S+Z +test +pending +0 +- +- +- +[0-9a-f-]{36} +next try /m)
+  })
+})
+
+describe('with a service', () => {
+  let receiver: HttpsReceiver
+  let dns: DnsServer
+  let data: DataFolder
+  let service: RunningService
+  let hook: Made
+  let failing: Made
+  beforeAll(async () => {
+    receiver = await startHttpsReceiver({ names: [HOST] })
+    receiver.answer(({ url }) => (url === '/broken' ? { status: 418, body: 'I am\na teapot' } : { status: 200 }))
+    dns = await startDnsServer({ [HOST]: { A: ['127.0.0.1'] } })
+    data = dataFolder()
+    const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_EXTRA_CA_FILE: receiver.caFile }
+    const { made, other } = await setUp(settings, [receiver.url(HOST, '/hook'), receiver.url(HOST, '/broken')])
+    hook = made[0] ?? other
+    failing = made[1] ?? other
+    service = await startServing(settings)
+  })
+  afterAll(async () => {
+    await service?.[Symbol.asyncDispose]()
+    data?.[Symbol.dispose]()
+    await dns?.close()
+    await receiver?.close()
+  })
+
+  test('a test is sent and told, and a rotation is in force for the next one', async () => {
+    const first = await tassis(['webhooks', 'test', hook.id], data.settings)
+    expect([first.exitCode, first.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^Delivered to https:\/\/hooks\.test:\d+\/hook: 200 after \d+ ms\.\n$/),
+    ])
+    const { secret } = await tassisJson<Made>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
+    expect((await tassis(['webhooks', 'test', hook.id], data.settings)).exitCode).toBe(0)
+    const requests = receiver.requests.filter(({ url }) => url === '/hook')
+    expect(requests.map(({ headers }) => headers['x-service-event'])).toEqual(['test', 'test'])
+    const verified = (secretOf: string) =>
+      requests.map(
+        (request) => webhookViolations(request, { secret: secretOf, nowMs: request.receivedAt }).length === 0,
+      )
+    expect(verified(hook.secret)).toEqual([true, false])
+    expect(verified(secret)).toEqual([false, true])
+  })
+
+  test('a test that is refused ends with 1 and shows what the receiver answered; so does the history', async () => {
+    const { exitCode, stdout } = await tassis(['webhooks', 'test', failing.id], data.settings)
+    expect([exitCode, stdout]).toEqual([
+      1,
+      expect.stringMatching(/^Not delivered to \S+\/broken: The answer was 418\.\nThe answer began: I am a teapot\n$/),
+    ])
+    const shown = await tassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
+    expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The answer was 418\.$/m)
+    const none = await tassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
+    expect(none.stdout.trimEnd()).toEndWith('There is no such delivery.')
+  })
+})

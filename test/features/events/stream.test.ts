@@ -1,0 +1,492 @@
+import { describe, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { revokeApiKey } from '#features/api-keys/keys.ts'
+import { EVERY_TYPE } from '#features/events/feed.ts'
+import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/events/stream.ts'
+import { ManualClock, type Timer } from '#platform/clock.ts'
+import { UNTAKEN_MS } from '#platform/http/event-stream.ts'
+import { MiB } from '#platform/units.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, seedEvents } from './feed-client.ts'
+
+const STREAM = { headers: { accept: 'text/event-stream' } }
+
+/** Knows which clients are awaited to take what was written to them. */
+class WatchedClock extends ManualClock {
+  readonly untaken = new Set<Timer>()
+
+  override after(delayMs: number, run: () => void): Timer {
+    const timer = super.after(delayMs, run)
+    if (delayMs !== UNTAKEN_MS) return timer
+    const watched: Timer = {
+      cancel: () => {
+        this.untaken.delete(watched)
+        timer.cancel()
+      },
+    }
+    this.untaken.add(watched)
+    return watched
+  }
+}
+
+interface StreamApi extends TestApi {
+  readonly clock: WatchedClock
+  open(query?: string, lastEventId?: string): Promise<StreamClient>
+  record(...types: Parameters<typeof recordEvents>[2]): Promise<void>
+}
+
+async function createStreamApi(): Promise<StreamApi> {
+  const clock = new WatchedClock()
+  const service = await createTestApi({ clock })
+  const { app, actor, url, key } = service
+  return {
+    ...service,
+    clock,
+    open: (query = '', lastEventId) =>
+      openStream(url, { key, query, ...(lastEventId !== undefined && { lastEventId }) }),
+    record: (...types) => recordEvents(app, actor.accountId, types),
+  }
+}
+
+/** A client that sends a request for a stream and never reads what comes. */
+async function openUnread({ url, key }: TestApi): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  await new Promise((resolve) => socket.once('connect', resolve))
+  socket.pause()
+  socket.write(
+    `GET /v1/events?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nAccept: text/event-stream\r\n\r\n`,
+  )
+  return socket
+}
+
+/** Resolves when one client has taken all that the kernel keeps for it, and the service writes no more to it. */
+async function untilStuck({ clock }: StreamApi): Promise<void> {
+  let waiting: Timer | undefined
+  let looks = 0
+  await eventually(() => {
+    const [timer] = clock.untaken
+    looks = timer !== undefined && timer === waiting ? looks + 1 : 0
+    waiting = timer
+    return looks === 40
+  })
+}
+
+/** Whether the account can open as many streams as it may have. */
+async function placesAreFree(service: StreamApi): Promise<boolean> {
+  const streams: StreamClient[] = []
+  try {
+    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+    return true
+  } catch (error) {
+    if (String(error).includes('429')) return false
+    throw error
+  } finally {
+    for (const stream of streams) stream.close()
+  }
+}
+
+describe('a stream', () => {
+  test('says what it is, and keeps caches and proxies from holding it', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open()
+    const { headers } = stream.response
+    expect({
+      type: headers.get('content-type'),
+      cache: headers.get('cache-control'),
+      buffering: headers.get('x-accel-buffering'),
+      id: headers.get('x-request-id'),
+    }).toEqual({
+      type: 'text/event-stream',
+      cache: 'no-store',
+      buffering: 'no',
+      id: expect.stringMatching(/^[\w-]{36}$/),
+    })
+    await service.record('queued')
+    await stream.next()
+    expect(stream.retryMs()).toBe(3000)
+  })
+
+  test('tells each event with its seq as id, its type as event and the record of the feed as data', async () => {
+    await using service = await createStreamApi()
+    await service.record('queued', 'sent', 'delivered')
+    const { data } = await page(service.api)
+    using stream = await service.open()
+    const told = [await stream.next(), await stream.next(), await stream.next()]
+    expect(told).toEqual(data.map((event) => ({ id: String(event.seq), event: event.type, data: event })))
+  })
+
+  test('begins with what is stored after the given event and goes on with what happens, without a seam', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 950)
+    using stream = await service.open('?after=7')
+    const live = (async () => {
+      for (let n = 0; n < 50; n++) await service.record('sent', 'delivered')
+    })()
+    expect(await nextSeqs(stream, 1043)).toEqual(numbers(8, 1050))
+    await live
+    await service.record('bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([1051])
+    expect(stream.waiting).toEqual([])
+  })
+
+  test('without a beginning begins with the first event that is kept', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 5)
+    service.app.db.run('DELETE FROM events WHERE seq <= 2')
+    using stream = await service.open()
+    expect(await nextSeqs(stream, 3)).toEqual([3, 4, 5])
+  })
+
+  test('goes on after Last-Event-ID, which wins over after; an empty one counts for nothing', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 9)
+    using resumed = await service.open('?after=2', '6')
+    expect(await nextSeqs(resumed, 3)).toEqual([7, 8, 9])
+    using fresh = await service.open('?after=2', '')
+    expect(await nextSeqs(fresh, 7)).toEqual(numbers(3, 9))
+  })
+
+  test('with types tells only those, and the heartbeat moves the id of the client over the others', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open('?types=bounced,failed')
+    await service.record('queued', 'bounced', 'sent', 'failed', 'sent', 'delivered')
+    expect(await nextSeqs(stream, 2)).toEqual([2, 4])
+    expect(stream.lastEventId()).toBe('4')
+    await eventually(() => {
+      service.clock.advance(HEARTBEAT_MS)
+      return stream.lastEventId() === '6'
+    })
+    await service.record('queued', 'bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([8])
+  })
+
+  test('with types that are rare goes through what is stored in bounded steps, and the client knows how far', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 25_000)
+    await service.record('bounced')
+    using stream = await service.open('?types=bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([25_001])
+    using nothing = await service.open('?types=opened')
+    await eventually(() => nothing.lastEventId() === '20000')
+    expect(nothing.waiting).toEqual([])
+  })
+
+  test('that has nothing to tell sends a comment every 15 seconds', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open()
+    await service.record('queued')
+    await stream.next()
+    for (let beats = 1; beats <= 3; beats++) {
+      // The service begins to wait only when the client has what was sent before.
+      await eventually(() => {
+        if (stream.comments.length < beats) service.clock.advance(HEARTBEAT_MS)
+        return stream.comments.length >= beats
+      })
+    }
+    expect(new Set(stream.comments)).toEqual(new Set(['heartbeat']))
+  })
+
+  test('tells no event before it is on disk', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    await service.record('queued')
+    using stream = await service.open()
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    // As it is while a group is being synced: what is there can be read already, and how far the disk is comes with the signal.
+    seedEvents(app, actor.accountId, 3)
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
+    expect(await nextSeqs(stream, 2)).toEqual([2, 3])
+    expect((await page(service.api)).next_after).toBe(4)
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
+    expect((await service.api('GET', '/v1/account')).status).toBe(200)
+    expect(stream.waiting).toEqual([])
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 4 })
+    expect(await nextSeqs(stream, 1)).toEqual([4])
+  })
+
+  test('begins only when what was stored before is on disk', async () => {
+    await using service = await createStreamApi()
+    const { app } = service
+    await service.record('queued')
+    const synced = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    const barrier = app.commit.barrier.bind(app.commit)
+    app.commit.barrier = () => {
+      asked.resolve()
+      return synced.promise
+    }
+    const opening = service.open()
+    await asked.promise
+    let isOpen = false
+    void opening.then(() => {
+      isOpen = true
+    })
+    expect((await service.api('GET', '/v1/account')).status).toBe(200)
+    expect(isOpen).toBe(false)
+    synced.resolve()
+    app.commit.barrier = barrier
+    using stream = await opening
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+  })
+
+  test('tells what is recorded while it opens', async () => {
+    await using service = await createStreamApi()
+    const { commit } = service.app
+    const barrier = commit.barrier.bind(commit)
+    commit.barrier = async () => {
+      await service.record('sent')
+      await barrier()
+    }
+    using stream = await service.open()
+    commit.barrier = barrier
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+  })
+
+  test('tells one account nothing of another', async () => {
+    await using service = await createStreamApi()
+    const other = await service.newAccount()
+    using theirs = await openStream(service.url, { key: await service.newKey([], other) })
+    using mine = await service.open()
+    await service.record('queued', 'sent')
+    await recordEvents(service.app, other.accountId, ['bounced'])
+    expect(await theirs.next()).toMatchObject({ id: '1', event: 'bounced', data: { account_id: other.accountUuid } })
+    expect(await nextSeqs(mine, 2)).toEqual([1, 2])
+    expect([theirs.waiting, mine.waiting]).toEqual([[], []])
+  })
+
+  test('refuses where it cannot begin with the errors of the feed, as JSON', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, api } = service
+    seedEvents(app, actor.accountId, 9)
+    app.db.run('DELETE FROM events WHERE seq <= 4')
+    const ask = (query: string, lastEventId?: string) =>
+      api('GET', `/v1/events${query}`, undefined, {
+        headers: { ...STREAM.headers, ...(lastEventId !== undefined && { 'last-event-id': lastEventId }) },
+      })
+    const old = await ask('', '3')
+    expect([old.status, at(old.body, 'code')]).toEqual([410, 'events_not_kept'])
+    expect((await ask('?after=3')).status).toBe(410)
+    expectRefusal(await ask('', '10'), 422, 'validation_failed', 'Last-Event-ID')
+    expectRefusal(await ask('?after=5', 'x'), 422, 'validation_failed', 'Last-Event-ID')
+    expectRefusal(await ask('?after=10'), 422, 'validation_failed', 'after')
+    expectRefusal(await ask('?types=none'), 422, 'validation_failed', 'types')
+  })
+
+  test('ends when what it has not told is removed, and its client is then told so', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open('?types=bounced')
+    await service.record('bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    seedEvents(service.app, service.actor.accountId, 19)
+    service.app.db.run('DELETE FROM events')
+    await service.record('sent')
+    expect(await stream.next()).toBeUndefined()
+    const again = await service.api('GET', '/v1/events', undefined, {
+      headers: { ...STREAM.headers, 'last-event-id': stream.lastEventId() },
+    })
+    expect([again.status, at(again.body, 'code')]).toEqual([410, 'events_not_kept'])
+    expect(at(again.body, 'message')).toContain('=20 ')
+  })
+
+  test('is asked for by name: any other Accept gets JSON', async () => {
+    await using service = await createStreamApi()
+    const typeFor = async (accept: string) => {
+      const leaving = new AbortController()
+      const response = await fetch(`${service.url}/v1/events`, {
+        headers: { authorization: `Bearer ${service.key}`, accept },
+        signal: leaving.signal,
+      })
+      leaving.abort()
+      return response.headers.get('content-type')
+    }
+    for (const accept of ['*/*', 'application/json', 'text/*', 'text/event-stream;q=0', 'text/event-streams'])
+      expect(await typeFor(accept)).toMatch(/^application\/json/)
+    for (const accept of ['text/event-stream', 'application/json;q=0.5, Text/Event-Stream;q=0.9'])
+      expect(await typeFor(accept)).toBe('text/event-stream')
+  })
+
+  test('ends within half a minute when its key is deleted', async () => {
+    await using service = await createStreamApi()
+    const { app, opened, actor, clock } = service
+    const key = await service.newKey(['emails:read'])
+    using stream = await openStream(service.url, { key })
+    await service.record('queued')
+    await stream.next()
+    const keys = await service.api('GET', '/v1/api-keys')
+    await revokeApiKey(app, opened.authenticator, actor, String(at(keys.body, 'data', 0, 'id')))
+    const deletedAt = clock.now()
+    let isEnded = false
+    void stream.ended.then(() => {
+      isEnded = true
+    })
+    await eventually(() => {
+      if (!isEnded && clock.now() - deletedAt < 2 * HEARTBEAT_MS) clock.advance(HEARTBEAT_MS)
+      return isEnded
+    })
+    expect((await service.api('GET', '/v1/events', undefined, { key })).status).toBe(401)
+  })
+
+  test('that is busy looks for its key as well', async () => {
+    await using service = await createStreamApi()
+    const { app, opened, actor, clock } = service
+    const key = await service.newKey(['emails:read'])
+    using stream = await openStream(service.url, { key })
+    const keys = await service.api('GET', '/v1/api-keys')
+    await revokeApiKey(app, opened.authenticator, actor, String(at(keys.body, 'data', 0, 'id')))
+    await service.record('queued')
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    clock.jumpTo(clock.now() + HEARTBEAT_MS)
+    await service.record('queued')
+    expect(await stream.next()).toBeUndefined()
+  })
+
+  test('ends at once when the service stops, and with it a client that does not read', async () => {
+    const service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 100_000)
+    const stream = await service.open('?after=100000')
+    const unread = await openUnread(service)
+    const closed = new Promise((resolve) => unread.once('close', resolve))
+    await untilStuck(service)
+    // The clock stands still: nothing here ends by the grace of the stop.
+    await service[Symbol.asyncDispose]()
+    await stream.ended
+    unread.resume()
+    await closed
+  })
+
+  test('is refused once the service stops', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    const ending = new AbortController()
+    const streams = createFeedStreams(app, ending.signal)
+    ending.abort()
+    const open = () => streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    expect(open).toThrow(expect.objectContaining({ status: 503, retryAfterSeconds: 1 }))
+  })
+})
+
+describe('streams have bounds', () => {
+  test(`the ${MOST_STREAMS_AN_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
+    await using service = await createStreamApi()
+    const streams: StreamClient[] = []
+    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+    expectRefusal(await service.api('GET', '/v1/events', undefined, STREAM), 429, 'too_many_streams')
+    expect((await service.api('GET', '/v1/events')).status).toBe(200)
+    const other = await service.newKey([], await service.newAccount())
+    using theirs = await openStream(service.url, { key: other })
+    expect(theirs.response.status).toBe(200)
+    for (const stream of streams) stream.close()
+  })
+
+  test('a client that leaves gives its place back, and nothing listens any more', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    let listeners = 0
+    const { listen } = app.eventsRecorded
+    app.eventsRecorded.listen = (listener) => {
+      listeners++
+      const stop = listen(listener)
+      return () => {
+        listeners--
+        stop()
+      }
+    }
+    for (let round = 0; round < 3; round++) {
+      const streams: StreamClient[] = []
+      while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+      expect(listeners).toBe(1)
+      await service.record('queued')
+      for (const stream of streams) await stream.next()
+      for (const stream of streams) stream.close()
+      await eventually(() => listeners === 0)
+    }
+    // One that leaves in the middle of what it has not read.
+    seedEvents(app, actor.accountId, 50_000)
+    const unread = await openUnread(service)
+    await untilStuck(service)
+    expect(listeners).toBe(1)
+    unread.destroy()
+    await eventually(() => listeners === 0)
+    expect(await placesAreFree(service)).toBe(true)
+  })
+
+  test(`there are ${MOST_STREAMS} in all; the next is a 429, until one that nobody takes from is given up`, async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    const streams = createFeedStreams(app, new AbortController().signal)
+    const open = (accountId: number) =>
+      streams.open(new Request('http://localhost/'), { ...actor, accountId }, { after: 0, types: EVERY_TYPE })
+    for (let account = 1; account <= MOST_STREAMS / MOST_STREAMS_AN_ACCOUNT; account++)
+      for (let n = 0; n < MOST_STREAMS_AN_ACCOUNT; n++) open(account)
+    expect(streams.size).toBe(MOST_STREAMS)
+    expect(() => open(5000)).toThrow(expect.objectContaining({ status: 429, code: 'too_many_streams' }))
+    clock.advance(UNTAKEN_MS)
+    expect(streams.size).toBe(0)
+    const response = open(5000)
+    await response.body?.cancel()
+    expect(streams.size).toBe(0)
+  })
+
+  test('a client that takes nothing for a minute is cut off, and its place is free', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    seedEvents(app, actor.accountId, 100_000)
+    const unread = await openUnread(service)
+    let closed = false
+    unread.once('close', () => {
+      closed = true
+    })
+    await untilStuck(service)
+    clock.advance(UNTAKEN_MS - 1)
+    expect(await placesAreFree(service)).toBe(false)
+    clock.advance(1)
+    expect(await placesAreFree(service)).toBe(true)
+    unread.resume()
+    await eventually(() => closed)
+  })
+
+  test('clients that never read cost a bounded memory while 100,000 events come, and others are answered', async () => {
+    await using service = await createTestApi()
+    const { app, actor, api } = service
+    const EVENTS = 100_000
+    const unread = await Promise.all(numbers(1, 9).map(() => openUnread(service)))
+    using reading = await openStream(service.url, { key: service.key })
+    Bun.gc(true)
+    const before = process.memoryUsage().rss
+    let slowestMs = 0
+    let answered = 0
+    let isComing = true
+    const asking = (async () => {
+      while (isComing) {
+        const from = performance.now()
+        const { status } = await api('GET', '/v1/account')
+        if (status === 200) answered++
+        slowestMs = Math.max(slowestMs, performance.now() - from)
+      }
+    })()
+    let taken = 0
+    const taking = (async () => {
+      while (taken < EVENTS && (await reading.next())) taken++
+    })()
+    const types = new Array(500).fill('delivered')
+    const data = { smtp_response: `250 2.0.0 ${'x'.repeat(200)}`, ip_address: '192.0.2.1' }
+    for (let recorded = 0; recorded < EVENTS; recorded += types.length)
+      await recordEvents(app, actor.accountId, types, data)
+    await taking
+    isComing = false
+    await asking
+    const grownMiB = (process.memoryUsage().rss - before) / MiB
+    const { data: last } = await page(api, `?after=${EVENTS - 1}`)
+    const bufferedMiB = (9 * EVENTS * JSON.stringify(last).length) / MiB
+    console.log(
+      `9 clients that never read, ${EVENTS} events: memory grew by ${grownMiB.toFixed(0)} MiB; buffers of all would hold ${bufferedMiB.toFixed(0)} MiB; ${answered} other requests, the slowest ${slowestMs.toFixed(0)} ms`,
+    )
+    expect(taken).toBe(EVENTS)
+    expect(answered).toBeGreaterThan(10)
+    expect(grownMiB).toBeLessThan(bufferedMiB / 2)
+    for (const socket of unread) socket.destroy()
+  }, 120_000)
+})

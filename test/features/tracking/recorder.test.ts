@@ -1,0 +1,61 @@
+import { expect, test } from 'bun:test'
+import { createRecorder, MOST_WAITING } from '#features/tracking/recorder.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { createLog } from '#platform/log.ts'
+import { minutes } from '#platform/units.ts'
+
+const CLICK = { recipientId: 1, url: 'https://a.test', visitor: 'human', ipAddress: null, userAgent: null } as const
+
+/** After everything that has ended was looked at. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** A recorder whose writes end when the test says so. */
+function createSlowRecorder() {
+  const clock = new ManualClock()
+  const lines: string[] = []
+  const writes: { end(): void; fail(): void }[] = []
+  const write = <T>(): Promise<T> =>
+    new Promise((resolve, reject) =>
+      writes.push({ end: () => resolve(undefined as T), fail: () => reject(new Error('the disk is full')) }),
+    )
+  const log = createLog('error', { write: (line) => void lines.push(line) })
+  const keep = createRecorder({ commit: { write }, clock, log, eventTime: () => clock.now() })
+  return {
+    clock,
+    writes,
+    keep: (times = 1) => {
+      for (let i = 0; i < times; i++) keep(CLICK)
+    },
+    /** How many each line of the log says were lost. */
+    losses: () => lines.map((line) => JSON.parse(line).dropped),
+  }
+}
+
+test('at most 10,000 wait to be stored; what comes beyond is dropped', async () => {
+  const recorder = createSlowRecorder()
+  recorder.keep(MOST_WAITING)
+  expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, []])
+  recorder.keep(3)
+  expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, [1]])
+  recorder.writes[0]?.end()
+  await settled()
+  recorder.keep(2)
+  expect(recorder.writes).toHaveLength(10_001)
+  recorder.clock.advance(minutes(1))
+  recorder.keep()
+  expect(recorder.losses()).toEqual([1, 4])
+})
+
+test('writes that fail are told once a minute, with their number, and make room for others', async () => {
+  const recorder = createSlowRecorder()
+  recorder.keep(MOST_WAITING)
+  for (const write of recorder.writes.splice(0)) write.fail()
+  await settled()
+  expect(recorder.losses()).toEqual([1])
+  recorder.keep(5)
+  expect(recorder.writes).toHaveLength(5)
+  recorder.clock.advance(minutes(1))
+  recorder.writes[0]?.fail()
+  await settled()
+  expect(recorder.losses()).toEqual([1, 10_000])
+})

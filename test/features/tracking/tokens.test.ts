@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'bun:test'
+import { LONGEST_TARGET_OCTETS, linkUrl, pixelUrl, readLink, readPixel } from '#features/tracking/tokens.ts'
+import { randomBytes } from '#platform/ids.ts'
+
+const key = randomBytes(32)
+const BASE = 'https://mail.tassis.test'
+const TARGET = 'https://shop.test/?a=1&b=ü#end'
+const recipient = { recipientId: 300, day: 20_527 }
+
+/** The parts of a tracked link behind the base. */
+function partsOf(url: string): { token: string; target: string } {
+  const [token = '', target = ''] = url.replace(/^.*\/t\/[oc]\//, '').split('/')
+  return { token, target }
+}
+const pixel = partsOf(pixelUrl(key, BASE, recipient)).token
+const link = partsOf(linkUrl(key, BASE, recipient, TARGET))
+
+test.each([
+  [0, 0],
+  [1, 1],
+  [127, 20_527],
+  [128, 20_527],
+  [16_383, 20_527],
+  [16_384, 65_535],
+  [2 ** 31, 20_527],
+  [2 ** 32 + 1, 20_527],
+  [Number.MAX_SAFE_INTEGER, 65_535],
+])('recipient %d of day %d comes back from pixel and link', (recipientId, day) => {
+  const whose = { recipientId, day }
+  const { token, target } = partsOf(linkUrl(key, BASE, whose, TARGET))
+  expect(readPixel(key, partsOf(pixelUrl(key, BASE, whose)).token)).toEqual(whose)
+  expect(readLink(key, token, target)).toEqual({ ...whose, url: TARGET })
+})
+
+test('URLs are short, begin with the base and have only characters that need no encoding', () => {
+  expect(pixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{20}$/)
+  expect(linkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{20}\/[\w-]+$/)
+})
+
+test('the same recipient and target have the same URL each time; another recipient, day or target has another', () => {
+  const urls = [
+    linkUrl(key, BASE, recipient, TARGET),
+    linkUrl(key, BASE, { ...recipient, recipientId: 301 }, TARGET),
+    linkUrl(key, BASE, { ...recipient, day: 20_528 }, TARGET),
+    linkUrl(key, BASE, recipient, `${TARGET}x`),
+  ]
+  expect(linkUrl(key, BASE, recipient, TARGET)).toBe(urls[0] ?? '')
+  expect(new Set(urls).size).toBe(4)
+})
+
+test('ids and days that have no place in a token are refused', () => {
+  for (const wrong of [
+    { recipientId: -1 },
+    { recipientId: 0.5 },
+    { recipientId: 2 ** 53 },
+    { day: -1 },
+    { day: 65_536 },
+  ])
+    expect(() => pixelUrl(key, BASE, { ...recipient, ...wrong })).toThrow(RangeError)
+})
+
+describe('is not ours:', () => {
+  test('a token with any character changed', () => {
+    const changed = [...pixel].flatMap((_, i) =>
+      [...'A_9z'].filter((c) => c !== pixel[i]).map((c) => pixel.slice(0, i) + c + pixel.slice(i + 1)),
+    )
+    expect(changed.length).toBeGreaterThan(50)
+    expect(changed.filter((token) => readPixel(key, token))).toEqual([])
+  })
+
+  test('a token that was cut or continued', () => {
+    const cut = Array.from(pixel, (_, i) => pixel.slice(0, i))
+    expect([...cut, `${pixel}A`, `${pixel}AAAA`, `AAAA${pixel}`].filter((token) => readPixel(key, token))).toEqual([])
+  })
+
+  test.each(['', '.', '/', '%00', 'ä', '====', 'A'.repeat(100_000)])('the text %.20p', (text) => {
+    expect([readPixel(key, text), readLink(key, text, link.target), readLink(key, link.token, text)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
+  test('the token of a pixel at a link, and that of a link at a pixel', () => {
+    expect([readPixel(key, link.token), readLink(key, pixel, link.target), readLink(key, pixel, '')]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
+  test('a link whose target was changed for another', () => {
+    const evil = Buffer.from('https://evil.test/').toString('base64url')
+    const other = partsOf(linkUrl(key, BASE, recipient, 'https://other.test/'))
+    for (const target of [evil, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
+      expect(readLink(key, link.token, target)).toBeUndefined()
+  })
+
+  test('a link of which octets were moved from the target into the token, or back', () => {
+    // Else the end of a target that has another URL inside would be a target of its own.
+    const token = Buffer.from(link.token, 'base64url')
+    const target = Buffer.from(link.target, 'base64url')
+    const whole = Buffer.concat([token.subarray(0, -10), target])
+    const moved = Array.from({ length: 12 }, (_, i) => i)
+      .filter((length) => length !== token.length - 10)
+      .map((length) => ({
+        token: Buffer.concat([whole.subarray(0, length), token.subarray(-10)]).toString('base64url'),
+        target: whole.subarray(length).toString('base64url'),
+      }))
+    expect(moved.filter((each) => readLink(key, each.token, each.target))).toEqual([])
+  })
+
+  test('anything made with another key', () => {
+    const other = randomBytes(32)
+    expect([readPixel(other, pixel), readLink(other, link.token, link.target)]).toEqual([undefined, undefined])
+  })
+})
+
+test('the longest target comes back, of characters of several octets too', () => {
+  const target = `https://a.test/${'ü'.repeat((LONGEST_TARGET_OCTETS - 16) / 2)}x`
+  expect(Buffer.byteLength(target)).toBe(LONGEST_TARGET_OCTETS)
+  const parts = partsOf(linkUrl(key, BASE, recipient, target))
+  expect(readLink(key, parts.token, parts.target)?.url).toBe(target)
+})

@@ -1,0 +1,414 @@
+/** How webhooks are told: over TLS, with a clock that the tests move. */
+import { describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
+import { rotateSecret } from '#features/webhooks/secret.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { NOW } from '#test/support/email-api.ts'
+import type { ReceivedRequest } from '#test/support/https-receiver.ts'
+import { type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+
+const eventOf = (request: ReceivedRequest) => JSON.parse(request.text) as Record<string, unknown>
+const attemptsOf = (requests: readonly ReceivedRequest[]) =>
+  requests.map(({ headers }) => Number(headers['x-service-attempt']))
+const tOf = (request: ReceivedRequest) => Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1])
+
+const record = async ({ api }: WebhookService, webhook: MadeWebhook) =>
+  at((await api('GET', `/v1/webhooks/${webhook.id}`)).body, 'data') as Record<string, unknown>
+
+/** Moves the clock to the next attempt, and no further: the attempt has its own time. */
+function toNextAttempt({ clock, deliveries }: WebhookService, webhook: MadeWebhook): void {
+  const times = deliveries(webhook).flatMap(({ nextAt }) => nextAt ?? [])
+  clock.advance(Math.min(...times) - clock.now())
+}
+
+/** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
+async function tellMany(service: WebhookService, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+}
+
+describe('an event', () => {
+  test('is told once, as a signed POST of its payload', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['delivered'])
+    const email = await service.email()
+    await service.tell(email, 'delivered', { smtp_response: '250 2.0.0 taken', ip_address: '192.0.2.1' })
+    service.release()
+    const [request] = await service.receiver.received(1)
+    const t = Math.floor((NOW + seconds(2)) / 1000)
+    const mac = createHmac('sha256', webhook.secret)
+      .update(`${t}.`)
+      .update(request?.body ?? '')
+      .digest('hex')
+    expect({
+      method: request?.method,
+      url: request?.url,
+      type: request?.headers['content-type'],
+      signature: request?.headers['x-service-signature'],
+      event: request?.headers['x-service-event'],
+      attempt: request?.headers['x-service-attempt'],
+    }).toEqual({
+      method: 'POST',
+      url: '/hook',
+      type: 'application/json',
+      signature: `t=${t},v1=${mac}`,
+      event: 'delivered',
+      attempt: '1',
+    })
+    expect(request && eventOf(request)).toMatchObject({
+      event: 'delivered',
+      email_id: email.id,
+      smtp_response: '250 2.0.0 taken',
+    })
+    expect(await service.settled(webhook, 1)).toEqual([
+      {
+        event: 'delivered',
+        seq: 2,
+        status: 'delivered',
+        attempts: 1,
+        nextAt: null,
+        statusCode: 200,
+        response: '',
+        error: null,
+      },
+    ])
+    expect(service.receiver.requests).toHaveLength(1)
+  })
+
+  test('that a webhook did not ask for, that is older than it, or that is of another account, is not told', async () => {
+    await using service = await startWebhookService()
+    const early = await service.email()
+    await service.tell(early, 'bounced')
+    const webhook = await service.addWebhook(['bounced'])
+    const email = await service.email()
+    await service.tell(email, 'sent')
+    await service.tell(email, 'opened')
+    await service.tell(email, 'bounced')
+    service.release()
+    await service.settled(webhook, 1)
+    expect(
+      service.receiver.requests.map((request) => [eventOf(request)['event'], eventOf(request)['email_id']]),
+    ).toEqual([['bounced', email.id]])
+  })
+
+  test('of an email is not told before two seconds after its acceptance', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await service.tell(await service.email(), 'sent')
+    service.clock.advance(1999)
+    await service.app.commit.barrier()
+    expect({ inFlight: service.webhooks?.inFlight, requests: service.receiver.requests.length }).toEqual({
+      inFlight: 0,
+      requests: 0,
+    })
+    service.clock.advance(1)
+    expect(await service.settled(webhook, 1)).toHaveLength(1)
+  })
+
+  test('of a recipient is not begun while one before it is under way', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'delivered'])
+    // Trusted from here on: several may be under way.
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async (request) => {
+      if (request.headers['x-service-event'] === 'sent') await gate.promise
+      return {}
+    })
+    const [first, other] = [await service.email(), await service.email()]
+    await service.tell(first, 'sent')
+    await service.tell(first, 'delivered')
+    await service.tell(other, 'delivered')
+    service.release()
+    const told = () =>
+      service.receiver.requests.slice(1).map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+    await service.receiver.received(3)
+    expect(told().sort()).toEqual([
+      ['delivered', other.id],
+      ['sent', first.id],
+    ])
+    gate.resolve()
+    await service.settled(webhook, 4)
+    expect(told().at(-1)).toEqual(['delivered', first.id])
+  })
+
+  test('is told under the further prefixes of compat.header_prefixes too', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
+    await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    const headers = (await service.receiver.received(1))[0]?.headers ?? {}
+    for (const name of ['signature', 'event', 'attempt']) {
+      expect(headers[`x-old-${name}`]).toBe(headers[`x-service-${name}`] ?? 'none')
+      expect(headers[`x-older-${name}`]).toBe(headers[`x-service-${name}`] ?? 'none')
+    }
+  })
+})
+
+describe('the retry ladder', () => {
+  test('is 15, 30, 60 and 120 minutes with a few seconds of jitter; after 5 attempts the event is undeliverable', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 503, body: 'not now' })
+    await tellMany(service, 1)
+    const delays: number[] = []
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      const [delivery] = await eventually(() => {
+        const all = service.deliveries(webhook)
+        return all[0]?.attempts === attempt && service.webhooks?.inFlight === 0 ? all : undefined
+      })
+      expect({ ...delivery, nextAt: 0 }).toEqual({
+        event: 'sent',
+        seq: 2,
+        status: 'pending',
+        attempts: attempt,
+        nextAt: 0,
+        statusCode: 503,
+        response: 'not now',
+        error: 'The answer was 503.',
+      })
+      const delay = (delivery?.nextAt ?? 0) - service.clock.now()
+      delays.push(delay)
+      service.clock.advance(delay - 1)
+      await service.app.commit.barrier()
+      expect(service.receiver.requests).toHaveLength(attempt)
+      service.clock.advance(1)
+      await service.receiver.received(attempt + 1)
+    }
+    const steps = [15, 30, 60, 120].map((n) => minutes(n))
+    for (const [index, step] of steps.entries()) {
+      expect(delays[index]).toBeGreaterThanOrEqual(step)
+      expect(delays[index]).toBeLessThanOrEqual(step + seconds(5))
+    }
+    const [last] = await eventually(() => {
+      const all = service.deliveries(webhook)
+      return all[0]?.status === 'undeliverable' ? all : undefined
+    })
+    expect(last).toMatchObject({
+      attempts: 5,
+      nextAt: null,
+      error: 'The answer was 503. That was the last of 5 attempts.',
+    })
+    service.clock.advance(minutes(600))
+    await service.app.commit.barrier()
+    expect({ attempts: attemptsOf(service.receiver.requests), inFlight: service.webhooks?.inFlight }).toEqual({
+      attempts: [1, 2, 3, 4, 5],
+      inFlight: 0,
+    })
+    // Signed anew at each attempt, over the same bytes.
+    expect(new Set(service.receiver.requests.map(tOf)).size).toBe(5)
+    expect(new Set(service.receiver.requests.map(({ text }) => text)).size).toBe(1)
+    expect(await record(service, webhook)).toMatchObject({
+      is_active: true,
+      failure_count: 5,
+      last_failure_reason: 'The answer was 503.',
+    })
+  })
+
+  test('ends with a success, which forgets the failures', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer('reset')
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    expect(await record(service, webhook)).toMatchObject({ failure_count: 1 })
+    service.receiver.answer({ status: 204 })
+    toNextAttempt(service, webhook)
+    await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
+    expect(attemptsOf(service.receiver.requests)).toEqual([1, 2])
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+  })
+
+  for (const [name, answer, code] of [
+    ['a 404', { status: 404 }, 404],
+    ['a 400', { status: 400 }, 400],
+    ['a 302', { status: 302, headers: { location: 'https://hooks.test/elsewhere' } }, 302],
+    ['a 600', { status: 600 }, 600],
+  ] as const) {
+    test(`does not follow ${name}, which is permanent`, async () => {
+      await using service = await startWebhookService()
+      const webhook = await service.addWebhook(['sent'])
+      service.receiver.answer(answer)
+      await tellMany(service, 1)
+      expect(await service.settled(webhook, 1)).toMatchObject([
+        { status: 'undeliverable', attempts: 1, nextAt: null, statusCode: code },
+      ])
+      expect(service.receiver.requests.map(({ url }) => url)).toEqual(['/hook'])
+    })
+  }
+
+  test('is signed with the secret of the day: a rotation holds for retries of what was signed before', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const secret = await rotateSecret(service.app, service.actor, webhook.id)
+    toNextAttempt(service, webhook)
+    const request = (await service.receiver.received(2))[1]
+    const mac = (key: string) =>
+      createHmac('sha256', key)
+        .update(`${request ? tOf(request) : 0}.${request?.text}`)
+        .digest('hex')
+    expect(request?.headers['x-service-signature']?.split('v1=')[1]).toBe(mac(secret))
+    expect(mac(secret)).not.toBe(mac(webhook.secret))
+  })
+})
+
+describe('ten consecutive failures, over all events,', () => {
+  test('switch a webhook off: no attempt more, what was pending is undeliverable, and the record says why', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 12)
+    const all = await eventually(async () => {
+      const { is_active } = await record(service, webhook)
+      return is_active === false && service.webhooks?.inFlight === 0 ? service.deliveries(webhook) : undefined
+    })
+    expect(service.receiver.requests).toHaveLength(10)
+    expect(all.map(({ status, nextAt }) => [status, nextAt])).toEqual(Array(10).fill(['undeliverable', null]))
+    expect(await record(service, webhook)).toMatchObject({
+      is_active: false,
+      failure_count: 10,
+      last_failure_reason: 'deactivated after 10 consecutive failures',
+    })
+    await tellMany(service, 1)
+    service.clock.advance(minutes(300))
+    await service.app.commit.barrier()
+    expect(service.receiver.requests).toHaveLength(10)
+    const audit = (await service.api('GET', '/v1/audit-logs')).body
+    expect(at(audit, 'data', 0)).toMatchObject({
+      action: 'webhook.deactivated',
+      actor_type: 'system',
+      resource_id: webhook.id,
+    })
+  })
+
+  test('are none when one between them succeeds', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
+    await tellMany(service, 15)
+    await service.settled(webhook, 15)
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 5 })
+  })
+
+  test('are forgotten by any PUT, from which on new events are told', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 410 })
+    await tellMany(service, 11)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    const { url, events } = await record(service, webhook)
+    const put = await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: false })
+    expect(at(put.body, 'data')).toMatchObject({ is_active: true, failure_count: 0 })
+    service.receiver.answer({})
+    const email = await service.email()
+    await service.tell(email, 'sent')
+    service.release()
+    await service.settled(webhook, 11)
+    expect(service.receiver.requests.slice(10).map((request) => eventOf(request)['email_id'])).toEqual([email.id])
+  })
+})
+
+describe('an endpoint that does not answer', () => {
+  test('has one attempt at a time and delays no other endpoint', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '4' } })
+    const slow = await service.addWebhook(['sent'], '/slow')
+    const good = await service.addWebhook(['sent'], '/good')
+    service.receiver.answer(({ url }) => (url === '/slow' ? 'hang' : {}))
+    await tellMany(service, 30)
+    await eventually(() => service.deliveries(good).length === 30)
+    expect(service.receiver.requests.filter(({ url }) => url === '/slow')).toHaveLength(1)
+    expect(service.deliveries(slow)).toEqual([])
+  })
+
+  test('is given up after 10 seconds, and tried again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer('hang')
+    await tellMany(service, 1)
+    await service.receiver.received(1)
+    service.clock.advance(seconds(10))
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'pending', attempts: 1, statusCode: null }])
+  })
+})
+
+describe('a restart', () => {
+  test('tells what was under way again, and nothing that has its row', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const held = await service.email()
+    service.receiver.answer((request) => (eventOf(request)['email_id'] === held.id ? 'hang' : {}))
+    await service.tell(held, 'sent')
+    await tellMany(service, 3)
+    // The three behind it have their rows, so the cursor stands before what is held.
+    await eventually(() => service.deliveries(webhook).length === 4)
+    await service.webhooks?.stop(0)
+    service.receiver.answer({})
+    const again = new WebhookDispatcher(service.app)
+    again.start()
+    try {
+      const all = await eventually(() => {
+        const rows = service.deliveries(webhook)
+        return rows.length >= 5 && again.inFlight === 0 ? rows : undefined
+      })
+      expect(all.map(({ status }) => status)).toEqual(Array(5).fill('delivered'))
+      expect(new Set(all.map(({ seq }) => seq)).size).toBe(5)
+      const told = service.receiver.requests.map((request) => eventOf(request)['email_id'])
+      expect(told).toHaveLength(6)
+      expect(told.filter((id) => id === held.id)).toHaveLength(2)
+    } finally {
+      await again.stop(0)
+    }
+  })
+
+  test('takes up retries that were waiting', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 2)
+    await service.settled(webhook, 2)
+    await service.webhooks?.stop(0)
+    service.receiver.answer({})
+    service.clock.advance(minutes(20))
+    const again = new WebhookDispatcher(service.app)
+    again.start()
+    try {
+      await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'delivered'))
+      expect(attemptsOf(service.receiver.requests)).toEqual([1, 1, 2, 2])
+    } finally {
+      await again.stop(0)
+    }
+  })
+})
+
+test('what the database refuses is not lost: the outcome is written again, and nothing more is begun meanwhile', async () => {
+  await using service = await startWebhookService()
+  const webhook = await service.addWebhook(['sent'])
+  const { commit } = service.app
+  const write = commit.write.bind(commit)
+  await tellMany(service, 1)
+  await service.settled(webhook, 1)
+  const [first, second] = [await service.email(), await service.email()]
+  await service.tell(first, 'sent')
+  await service.tell(second, 'sent')
+  // As a full disk refuses: everything that is written from now on.
+  let refusals = 0
+  commit.write = (() => {
+    refusals++
+    return Promise.reject(new Error('full'))
+  }) as typeof commit.write
+  service.release()
+  await eventually(() => refusals > 0)
+  const begun = service.receiver.requests.length
+  commit.write = write
+  service.clock.advance(seconds(1))
+  await service.settled(webhook, 3)
+  expect({ begun: begun - 1 < 3, told: service.receiver.requests.length }).toEqual({ begun: true, told: 3 })
+})

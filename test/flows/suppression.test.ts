@@ -1,0 +1,222 @@
+import { describe, expect, test } from 'bun:test'
+import { listDeadLetters } from '#features/dead-letters/read.ts'
+import { retryDeadLetter } from '#features/dead-letters/retry.ts'
+import type { SendResponse } from '#features/emails/model.ts'
+import { addSuppression, listSuppressions, removeSuppression } from '#features/suppressions/suppressions.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { hours, minutes } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }
+const NO_SUCH_USER = '550 5.1.1 No such user here'
+
+const REJECTED = (suppression: string) => ({
+  type: 'rejected',
+  recipient: 'bob@receiver.test',
+  data: { reason: 'suppressed', suppression },
+})
+
+const suppressed = ({ app, actor }: MailFlow) =>
+  listSuppressions(app.db, actor.accountId, {}, { limit: 100, offset: 0 }).suppressions.map(
+    ({ address, reason, sourceUuid }) => ({ address, reason, source: sourceUuid && formatUuid(sourceUuid) }),
+  )
+
+const suppressBob = ({ app, actor }: MailFlow, reason = 'complaint') =>
+  addSuppression(app, actor, { address: 'Bob@Receiver.test', reason })
+
+/** Recipients that are counted in the quota. */
+const used = ({ app }: MailFlow): number =>
+  app.db.query<{ n: number }, []>('SELECT coalesce(sum(recipients), 0) AS n FROM usage').get()?.n ?? 0
+
+const typesOf = (flow: MailFlow, sent: SendResponse) => flow.events(sent).map(({ type }) => type)
+
+describe('a hard bounce', () => {
+  test('of an unknown user suppresses the address; the next email to it is rejected without a session', async () => {
+    await using server = await startScriptedSmtp({ rcpt: NO_SUCH_USER })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const first = await flow.send({ to: 'Bob@receiver.test' })
+    expect((await flow.settled(first)).status).toBe('bounced')
+    expect(suppressed(flow)).toEqual([{ address: 'bob@receiver.test', reason: 'hard_bounce', source: first.id }])
+    expect(
+      flow.app.db
+        .query("SELECT actor_type, action, resource_id FROM audit_logs WHERE action LIKE 'suppression.%'")
+        .all(),
+    ).toEqual([{ actor_type: 'system', action: 'suppression.created', resource_id: 'bob@receiver.test' }])
+    const commands = server.sessions.flatMap((session) => session.commands)
+    const second = await flow.send({ to: 'bob@receiver.test' })
+    expect(second.status).toBe('rejected')
+    expect((await flow.settled(second)).recipients).toMatchObject([
+      {
+        status: 'rejected',
+        attempts: 0,
+        nextAt: null,
+        smtpResponse: null,
+        lastError: 'The address is on the suppression list (hard_bounce), so nothing is sent to it.',
+      },
+    ])
+    expect(flow.events(second).slice(1)).toEqual([REJECTED('hard_bounce')])
+    expect(server.sessions.flatMap((session) => session.commands)).toEqual(commands)
+    // What bounced was sent; what is suppressed was not.
+    expect(used(flow)).toBe(1)
+    await removeSuppression(flow.app, flow.actor, 'bob@receiver.test')
+    expect((await flow.settled(await flow.send({ to: 'bob@receiver.test' }))).status).toBe('bounced')
+    expectBalanced(flow.service)
+  })
+
+  test.each(['550 5.7.1 Not from you', '550 Administrative prohibition', '552 5.2.2 Mailbox full'])(
+    'with "%s" suppresses nothing',
+    async (rcpt) => {
+      await using server = await startScriptedSmtp({ rcpt })
+      await using flow = await startMailFlow({ zone, smtpPort: server.port })
+      expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe('bounced')
+      expect(suppressed(flow)).toEqual([])
+      expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe('bounced')
+    },
+  )
+
+  test('keeps the reason and the email that suppressed the address first', async () => {
+    await using server = await startScriptedSmtp({ rcpt: NO_SUCH_USER })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const [first, second] = await Promise.all([
+      flow.send({ to: 'bob@receiver.test' }),
+      flow.send({ to: 'bob@receiver.test' }),
+    ])
+    const ends = await Promise.all([flow.settled(first), flow.settled(second)])
+    // The second may have been claimed before the first came back.
+    for (const { status } of ends) expect(status).toBeOneOf(['bounced', 'rejected'])
+    const [row, ...more] = suppressed(flow)
+    expect(more).toEqual([])
+    expect([first.id, second.id]).toContain(row?.source ?? '')
+    expectBalanced(flow.service)
+  })
+
+  test('by a null MX suppresses; a domain that does not exist may come back', async () => {
+    await using server = await startScriptedSmtp()
+    await using flow = await startMailFlow({
+      zone: { 'null.test': { MX: [{ preference: 0, exchange: '' }] } },
+      smtpPort: server.port,
+    })
+    expect((await flow.outcome('bob@null.test')).recipient.status).toBe('bounced')
+    expect((await flow.outcome('bob@gone.test')).recipient.status).toBe('bounced')
+    expect(suppressed(flow).map(({ address }) => address)).toEqual(['bob@null.test'])
+    expect((await flow.outcome('bob@null.test')).recipient.status).toBe('rejected')
+    expectBalanced(flow.service)
+  })
+})
+
+test('of several recipients the suppressed are left out, and the others get the message', async () => {
+  await using server = await startScriptedSmtp()
+  await using flow = await startMailFlow({ zone, smtpPort: server.port })
+  await suppressBob(flow)
+  const sent = await flow.send({ to: ['carol@receiver.test', 'bob@receiver.test'], cc: ['dora@other.test'] })
+  const email = await flow.settled(sent)
+  expect([email.status, email.recipients.map(({ status }) => status)]).toEqual(['sent', ['sent', 'rejected', 'sent']])
+  const envelopes = server.sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT/i.test(line))
+  expect(envelopes.map((line) => /<(.+)>/.exec(line)?.[1]).sort()).toEqual(['carol@receiver.test', 'dora@other.test'])
+  expect(used(flow)).toBe(2)
+  expectBalanced(flow.service)
+})
+
+describe('an address that is suppressed after the acceptance', () => {
+  test('of a scheduled email is rejected when its time comes, without a session, and its quota comes back', async () => {
+    const clock = new ManualClock(START)
+    await using server = await startScriptedSmtp()
+    await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+    const sent = await flow.send({
+      to: ['bob@receiver.test', 'carol@other.test'],
+      send_at: new Date(START + hours(1)).toISOString(),
+    })
+    expect(used(flow)).toBe(2)
+    await suppressBob(flow)
+    // Another month: what was taken from March comes back to March.
+    clock.advance(hours(24 * 30))
+    const email = await eventually(async () => {
+      const now = await flow.settled(sent)
+      return now.status === 'sent' && now
+    })
+    expect(email.recipients.map(({ status, attempts }) => [status, attempts])).toEqual([
+      ['rejected', 0],
+      ['sent', 1],
+    ])
+    expect(typesOf(flow, sent).toSorted()).toEqual(['delivered', 'queued', 'rejected', 'scheduled', 'sent'])
+    expect(flow.events(sent).find(({ type }) => type === 'rejected')).toEqual(REJECTED('complaint'))
+    expect(server.sessions.flatMap(({ commands }) => commands).filter((line) => line.includes('bob@'))).toEqual([])
+    expect(flow.app.db.query('SELECT month % 12 + 1 AS month, recipients FROM usage').all()).toEqual([
+      { month: 3, recipients: 1 },
+    ])
+    expectBalanced(flow.service)
+  })
+
+  test('and that alone it was sent to: the email goes from scheduled to rejected', async () => {
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({ clock, zone })
+    const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
+    await suppressBob(flow)
+    clock.advance(hours(1))
+    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
+    expect(typesOf(flow, sent)).toEqual(['scheduled', 'rejected'])
+    expect(used(flow)).toBe(0)
+    expectBalanced(flow.service)
+  })
+
+  test('is not tried again after a deferral', async () => {
+    const clock = new ManualClock(START)
+    await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Greylisted' })
+    await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    expect((await flow.settled(sent)).status).toBe('queued')
+    await suppressBob(flow, 'manual')
+    clock.advance(minutes(6))
+    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ attempts: 1, nextAt: null, smtpResponse: null }])
+    expect(typesOf(flow, sent)).toEqual(['queued', 'deferred', 'rejected'])
+    expect(used(flow)).toBe(0)
+    expectBalanced(flow.service)
+  })
+
+  test('is not sent to by a retry from the dead letters', async () => {
+    await using server = await startScriptedSmtp({ body: { drop: 'reset' } })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    expect((await flow.settled(sent)).status).toBe('uncertain')
+    await suppressBob(flow)
+    const [letter] = listDeadLetters(flow.app.db, flow.actor.accountId, 1).letters
+    await retryDeadLetter(flow.app, flow.actor, String(letter?.id))
+    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'rejected', deliveryStartedAt: null }])
+    expect(used(flow)).toBe(0)
+    expectBalanced(flow.service)
+  })
+
+  test('of a lane that leads nowhere is rejected rather than bounced', async () => {
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({ clock, zone: {} })
+    const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
+    await suppressBob(flow)
+    clock.advance(hours(1))
+    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
+    expectBalanced(flow.service)
+  })
+})
+
+test('of a suppression and many deliveries at once each email is either sent or rejected, and the books agree', async () => {
+  await using server = await startScriptedSmtp()
+  await using flow = await startMailFlow({ zone, smtpPort: server.port })
+  const sending = Array.from({ length: 60 }, async (_, i) => {
+    if (i === 30) await suppressBob(flow)
+    return flow.send({ to: i % 2 === 0 ? 'bob@receiver.test' : ['bob@receiver.test', `r${i}@other.test`] })
+  })
+  const emails = await Promise.all((await Promise.all(sending)).map((sent) => flow.settled(sent)))
+  const bobs = emails.map(({ recipients }) => recipients[0]?.status)
+  expect(new Set(bobs)).toEqual(new Set(['sent', 'rejected']))
+  const sent = emails.flatMap(({ recipients }) => recipients).filter(({ status }) => status === 'sent').length
+  expect(used(flow)).toBe(sent)
+  expect(server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)).toBe(sent)
+  expectBalanced(flow.service)
+})

@@ -1,0 +1,229 @@
+/** @module Tracking from the send to the event: over real SMTP to a receiver, whose links and pixel are then followed over real HTTP. */
+import { expect, test } from 'bun:test'
+import { type ParsedMail, simpleParser } from 'mailparser'
+import { createDomain } from '#features/domains/domains.ts'
+import { systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { hours, minutes } from '#platform/units.ts'
+import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
+
+const PUBLIC_URL = 'https://mail.tassis.test'
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
+const HTML = `<!doctype html><html><body>
+<p>Hello B\u00f6b, <a href="https://shop.test/?item=1&amp;colour=gr\u00fcn">your order</a> is <a href='https://other.test/way'>on its way</a>.</p>
+<p><a href="mailto:ada@sender.test">Write to us</a>, <a data-tracking="off" href="https://shop.test/reset?secret=1">or start anew</a>.</p>
+</body></html>`
+const SHOP = 'https://shop.test/?item=1&colour=gr\u00fcn'
+
+interface TrackingFlow extends EmailApi, AsyncDisposable {
+  /** What the receiver got, as it came. */
+  messages(): readonly Buffer[]
+  /** The n-th message that the receiver got. */
+  received(count: number): Promise<{ raw: Buffer; parsed: ParsedMail; html: string; hrefs: string[]; pixels: string[] }>
+  /** Follows a URL of ours as a browser does, to the redirect and no further. */
+  follow(url: string): Promise<Response>
+  /** Events behind the acceptance, once `count` of them are there. */
+  events(id: string, count: number): Promise<Record<string, unknown>[]>
+}
+
+async function startFlow(
+  script: SmtpScript = {},
+  settings: Readonly<Record<string, string>> = {},
+): Promise<TrackingFlow> {
+  const server = await startScriptedSmtp(script)
+  const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
+  const service = await createEmailApi({
+    delivers: true,
+    resolver: createResolver({
+      servers: [dns.address],
+      clock: systemClock,
+      randomId: () => randomBelow(65_536),
+    }),
+    settings: { TASSIS_SMTP_PORT: String(server.port), TASSIS_PUBLIC_URL: PUBLIC_URL, ...settings },
+  })
+  const messages = () => server.sessions.flatMap((session) => session.messages)
+  return {
+    ...service,
+    messages,
+    async received(count) {
+      const raw = await eventually(() => messages()[count - 1])
+      const parsed = await simpleParser(raw, { skipTextToHtml: true, skipHtmlToText: true, skipTextLinks: true })
+      const html = parsed.html || ''
+      const urls = (pattern: RegExp) => [...html.matchAll(pattern)].map(([, url = '']) => url)
+      return { raw, parsed, html, hrefs: urls(/href=["']([^"']*)["']/g), pixels: urls(/<img src="([^"]*)"/g) }
+    },
+    follow: (url) =>
+      fetch(url.replace(PUBLIC_URL, service.url), { redirect: 'manual', headers: { 'user-agent': BROWSER } }),
+    events: (id, count) =>
+      eventually(async () => {
+        const events = at(await service.detail(id), 'events') as Record<string, unknown>[]
+        return events.length > count && events.slice(1)
+      }),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+test('a tracked email reaches its receiver with links and a pixel of ours, which tell of each open and click', async () => {
+  await using flow = await startFlow()
+  const { id } = await flow.accepted({ text_body: undefined, html_body: HTML, tracking: true })
+  const { parsed, html, hrefs, pixels } = await flow.received(1)
+  expect(hrefs).toEqual([
+    expect.stringMatching(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]+\/[\w-]+$/),
+    expect.stringMatching(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]+\/[\w-]+$/),
+    'mailto:ada@sender.test',
+    'https://shop.test/reset?secret=1',
+  ])
+  expect(pixels).toEqual([expect.stringMatching(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]+$/)])
+  expect(html.trimEnd()).toEndWith('border:0"></body></html>')
+  // The text shows the sender's own links: people read and copy them.
+  expect(parsed.text).toContain(SHOP)
+  expect(parsed.text).not.toContain('mail.tassis.test')
+  await flow.events(id, 2)
+
+  expect((await flow.follow(pixels[0] ?? '')).status).toBe(200)
+  const answers = [
+    await flow.follow(hrefs[0] ?? ''),
+    await flow.follow(hrefs[1] ?? ''),
+    await flow.follow(hrefs[1] ?? ''),
+  ]
+  expect(answers.map((answer) => [answer.status, answer.headers.get('location')])).toEqual([
+    [302, 'https://shop.test/?item=1&colour=gr%C3%BCn'],
+    [302, 'https://other.test/way'],
+    [302, 'https://other.test/way'],
+  ])
+  const [, , ...told] = await flow.events(id, 5)
+  const person = { recipient: 'bob@receiver.test', ip_address: '127.0.0.1', user_agent: BROWSER }
+  expect(told).toMatchObject([
+    { type: 'opened', link_url: null, ...person },
+    { type: 'clicked', link_url: SHOP, ...person },
+    { type: 'clicked', link_url: 'https://other.test/way', ...person },
+  ])
+  const now = new Date(flow.clock.now()).toISOString()
+  expect((await flow.api('GET', `/v1/emails/${id}/links`)).body).toMatchObject({
+    data: [
+      { url: 'https://other.test/way', clicks: 2, unique_clicks: 1, last_clicked_at: now },
+      { url: SHOP, clicks: 1, unique_clicks: 1, last_clicked_at: now },
+    ],
+  })
+  // The detail shows what was sent in, not what was made of it.
+  expect((await flow.detail(id))['html_body']).toBe(HTML)
+  expectBalanced(flow)
+})
+
+test('the DKIM signature of a tracked email verifies', async () => {
+  await using flow = await startFlow()
+  await flow.accepted({ html_body: HTML, tracking: true })
+  const { raw, pixels } = await flow.received(1)
+  expect(pixels).toHaveLength(1)
+  const row = flow.app.db
+    .query<{ key: string }, []>("SELECT dkim_public_key AS key FROM domains WHERE domain = 'sender.test'")
+    .get()
+  const record = dkimRecord(row?.key ?? '')
+  expect(await verifyWithMailauth(raw, record)).toBe('pass')
+  if (hasDkimpy) expect(verifyWithDkimpy([raw], record)).toEqual([true])
+})
+
+test('a retry sends the same bytes, and every recipient has links of his own', async () => {
+  let refusals = 2
+  await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
+  const { id } = await flow.accepted({
+    to: ['bob@receiver.test', 'carol@receiver.test'],
+    html_body: HTML,
+    tracking: true,
+  })
+  await flow.events(id, 2)
+  flow.clock.advance(minutes(6))
+  await flow.events(id, 6)
+  const messages = flow.messages().map((message) => message.toString('latin1'))
+  expect([messages.length, new Set(messages).size]).toEqual([4, 2])
+  const links = await Promise.all([1, 2, 3, 4].map(async (n) => (await flow.received(n)).hrefs[0]))
+  expect(new Set(links).size).toBe(2)
+})
+
+test('`tracking` true and false override the default of the account', async () => {
+  await using flow = await startFlow()
+  const isTracked = async (request: object, count: number): Promise<boolean> => {
+    await flow.accepted({ html_body: HTML, ...request })
+    const { html } = await flow.received(count)
+    return html.includes(PUBLIC_URL)
+  }
+  expect([
+    await isTracked({}, 1),
+    await isTracked({ tracking: true }, 2),
+    await isTracked({ tracking: false }, 3),
+  ]).toEqual([false, true, false])
+  expect((await flow.api('PATCH', '/v1/account', { tracking_default: true })).status).toBe(200)
+  expect([
+    await isTracked({}, 4),
+    await isTracked({ tracking: null }, 5),
+    await isTracked({ tracking: true }, 6),
+    await isTracked({ tracking: false }, 7),
+  ]).toEqual([true, true, true, false])
+})
+
+test('what is tracked is decided when the email is accepted', async () => {
+  await using flow = await startFlow()
+  const sendAt = new Date(flow.clock.now() + hours(1)).toISOString()
+  await flow.accepted({ html_body: HTML, send_at: sendAt })
+  await flow.api('PATCH', '/v1/account', { tracking_default: true })
+  flow.clock.advance(hours(1))
+  expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)
+})
+
+test('an email that is not tracked is sent as it was given, and so is one without HTML', async () => {
+  await using flow = await startFlow()
+  await flow.accepted({ html_body: HTML })
+  expect((await flow.received(1)).html.replaceAll('\r\n', '\n').replace(/\n$/, '')).toBe(HTML)
+  await flow.accepted({ text_body: 'See https://shop.test/', tracking: true })
+  const { parsed, html } = await flow.received(2)
+  expect([parsed.text?.trimEnd(), html]).toEqual(['See https://shop.test/', ''])
+})
+
+test('a text that was given is sent as it is, beside the tracked HTML', async () => {
+  await using flow = await startFlow()
+  await flow.accepted({ html_body: HTML, text_body: 'See https://shop.test/', tracking: true })
+  const { parsed, html } = await flow.received(1)
+  expect([parsed.text?.trimEnd(), html.includes(PUBLIC_URL)]).toEqual(['See https://shop.test/', true])
+})
+
+test('on a plan without tracking an email that asks for it is sent without', async () => {
+  await using flow = await startFlow({}, { TASSIS_TRACKING_PLANS: 'pro' })
+  const { id } = await flow.accepted({ html_body: HTML, tracking: true })
+  expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)
+  expect((await flow.detail(id))['tracking_override']).toBe(true)
+})
+
+test('the links of a domain with a verified tracking host stand under that host, with scheme and port of the public URL', async () => {
+  await using flow = await startFlow({}, { TASSIS_PUBLIC_URL: 'https://mail.tassis.test:8443/mail/' })
+  await createDomain(flow.app, flow.actor, 'other.test')
+  const hrefs = async (count: number) => {
+    await flow.accepted({ html_body: HTML, tracking: true })
+    return (await flow.received(count)).hrefs.slice(0, 2)
+  }
+  const under = (base: string) => expect.stringMatching(new RegExp(`^${base}/t/c/[\\w-]+/[\\w-]+$`))
+  const own = under('https://mail\\.tassis\\.test:8443/mail')
+  expect(await hrefs(1)).toEqual([own, own])
+  flow.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test' WHERE domain = 'sender.test'")
+  expect(await hrefs(2)).toEqual([own, own])
+  flow.app.db.run("UPDATE domains SET tracking_verified_at = 1 WHERE domain = 'sender.test'")
+  const vanity = under('https://links\\.sender\\.test:8443')
+  const links = await hrefs(3)
+  expect(links).toEqual([vanity, vanity])
+  const answer = await fetch((links[1] ?? '').replace('https://links.sender.test:8443', flow.url), {
+    redirect: 'manual',
+    headers: { host: 'links.sender.test:8443', 'user-agent': BROWSER },
+  })
+  expect([answer.status, answer.headers.get('location')]).toEqual([302, 'https://other.test/way'])
+})

@@ -1,0 +1,139 @@
+import { expect, test } from 'bun:test'
+import { createHttp } from '#app/http.ts'
+import { createStream } from '#features/streams/streams.ts'
+import { decodeUnsubscribeAddress } from '#features/unsubscribe/headers.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { minutes } from '#platform/units.ts'
+import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { type SunkMessage, startSink } from '#test/support/sink.ts'
+
+const TO = 'bob@receiver.test'
+const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
+const settings = { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', TASSIS_CONNECTION_IDLE_SECONDS: '0' }
+
+/** The fields of a message by lower-case name, unfolded. */
+const fieldsOf = ({ raw }: SunkMessage): Map<string, string> => {
+  const [header = ''] = raw.split('\r\n\r\n')
+  const lines = header.replace(/\r\n(?=[ \t])/g, '').split('\r\n')
+  return new Map(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+  )
+}
+
+/** What a mail program does with a message: the request of RFC 8058 §3.2, to our port instead of the host in the URL. */
+async function oneClick(message: SunkMessage, port: number): Promise<number> {
+  const url = /<(https:[^>]*)>/.exec(fieldsOf(message).get('list-unsubscribe') ?? '')?.[1] ?? ''
+  const { pathname } = new URL(url)
+  const form = new FormData()
+  form.set('List-Unsubscribe', 'One-Click')
+  return (await fetch(`http://127.0.0.1:${port}${pathname}`, { method: 'POST', body: form })).status
+}
+
+function listen(flow: MailFlow) {
+  const http = createHttp(flow.service.opened)
+  const { port } = http.listen('127.0.0.1', 0)
+  return { port, [Symbol.asyncDispose]: () => http.stop(0) }
+}
+
+test('mail with transactional: false carries both fields, signed; one click ends it at once, without a session, and transactional mail still goes', async () => {
+  let sessions = 0
+  await using sink = await startSink({
+    onConnect(_session, done) {
+      sessions++
+      done()
+    },
+  })
+  await using flow = await startMailFlow({ zone, smtpPort: sink.port, settings })
+  await using http = listen(flow)
+  const newsletter = { transactional: false, html_body: '<p>News</p>' }
+
+  const { recipient: first } = await flow.outcome(TO, newsletter)
+  const [received] = sink.messages
+  if (!received) throw new Error('nothing was received')
+  const fields = fieldsOf(received)
+  expect(fields.get('list-unsubscribe-post')).toBe('List-Unsubscribe=One-Click')
+  const [, mailbox = '', subject = '', token = ''] =
+    /^<mailto:([^@]+)@send\.sender\.test\?subject=([\w-]+)>, <https:\/\/mail\.tassis\.test\/u\/([\w-]+)>$/.exec(
+      fields.get('list-unsubscribe') ?? '',
+    ) ?? []
+  expect([subject, decodeUnsubscribeAddress(flow.app, mailbox)]).toEqual([token, first.id])
+  expect(await verifyWithMailauth(Buffer.from(received.raw, 'latin1'), flow.dkimRecord)).toBe('pass')
+  const signedNames = /\bh=([^;]*)/
+    .exec(fields.get('dkim-signature') ?? '')?.[1]
+    ?.replace(/\s/g, '')
+    .split(':')
+  expect(signedNames).toEqual(expect.arrayContaining(['list-unsubscribe', 'list-unsubscribe-post']))
+
+  expect(await oneClick(received, http.port)).toBe(200)
+  const before = sessions
+  const stopped = await flow.outcome(TO, newsletter)
+  expect(stopped.recipient.status).toBe('rejected')
+  expect(stopped.events.map(({ type, data }) => [type, data.reason])).toEqual([['rejected', 'suppressed']])
+  expect([sessions, sink.messages.length]).toEqual([before, 1])
+
+  const transactional = await flow.outcome(TO, { subject: 'Your receipt' })
+  expect(transactional.recipient.status).toBe('sent')
+  const receipt = sink.messages.at(-1)
+  expect([...(receipt ? fieldsOf(receipt).keys() : [])].filter((name) => name.startsWith('list-'))).toEqual([])
+  expectBalanced(flow.service)
+})
+
+test('each recipient of an email has an address of their own to unsubscribe, and one of them leaves alone', async () => {
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone, smtpPort: sink.port, settings })
+  await using http = listen(flow)
+  await createStream(flow.app, flow.actor, { slug: 'news', name: 'News' })
+  const to = [TO, 'eve@receiver.test']
+  const request = { to, transactional: false, stream: 'news' }
+  const sent = await flow.send(request)
+  await flow.settled(sent)
+  const fields = sink.messages.map((message) => fieldsOf(message).get('list-unsubscribe'))
+  expect(new Set(fields).size).toBe(2)
+  const toEve = sink.messages.find(({ rcptTo }) => rcptTo[0] === 'eve@receiver.test')
+  if (!toEve) throw new Error('Eve received nothing')
+  expect(await oneClick(toEve, http.port)).toBe(200)
+  expect(flow.events(sent).filter(({ type }) => type === 'unsubscribed')).toEqual([
+    {
+      type: 'unsubscribed',
+      recipient: 'eve@receiver.test',
+      data: { stream: 'news', list_id: null, reason: 'one-click' },
+    },
+  ])
+
+  const again = await flow.settled(await flow.send(request))
+  expect(again.recipients.map(({ address, status }) => [address, status])).toEqual([
+    [TO, 'sent'],
+    ['eve@receiver.test', 'rejected'],
+  ])
+  // Another stream is another matter.
+  const { recipient } = await flow.outcome('eve@receiver.test', { transactional: false })
+  expect(recipient.status).toBe('sent')
+  expectBalanced(flow.service)
+})
+
+test('a retry sends the same bytes, unsubscribe address included', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  const raws: string[] = []
+  await using sink = await startSink({
+    onData(stream, _session, done) {
+      const chunks: Buffer[] = []
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+      stream.on('end', () => {
+        raws.push(Buffer.concat(chunks).toString('latin1'))
+        if (raws.length > 1) done()
+        else done(Object.assign(new Error('try again'), { responseCode: 451 }))
+      })
+    },
+  })
+  await using flow = await startMailFlow({ clock, zone, smtpPort: sink.port, settings })
+  const sent = await flow.send({ to: TO, transactional: false })
+  await eventually(() => flow.events(sent).some(({ type }) => type === 'deferred'))
+  clock.advance(minutes(6))
+  await eventually(() => flow.events(sent).some(({ type }) => type === 'delivered'))
+  expect(raws.length).toBe(2)
+  expect(raws[1]).toBe(raws[0] ?? '')
+  expect(raws[0]).toContain('\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n')
+})

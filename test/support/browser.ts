@@ -1,0 +1,116 @@
+/**
+ * @module Debian's Chromium, headless, for tests of pages: driven by playwright-core, which brings no browser of its own. Each test has a browser
+ * without cookies and cache, with scripts switched off, because the pages for strangers must do without.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Browser, chromium, type Page } from 'playwright-core'
+
+const EXECUTABLE = '/usr/bin/chromium'
+
+/**
+ * Whether tests with a browser can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_CHROMIUM` is `true`): then
+ * they run, and fail without it.
+ */
+export function isChromiumAvailable(): boolean {
+  if (process.env['CI'] === 'true' || process.env['REQUIRE_CHROMIUM'] === 'true') return true
+  if (existsSync(EXECUTABLE)) return true
+  console.warn('Tests with a browser are skipped: the package chromium is not installed')
+  return false
+}
+
+/** Starts the browser; dispose of it with `await using`. */
+export const startBrowser = (): Promise<Browser> =>
+  // The sandbox needs a setuid helper or user namespaces; only pages of the service under test are opened.
+  chromium.launch({ executablePath: EXECUTABLE, chromiumSandbox: false })
+
+export interface Screen {
+  readonly name: string
+  readonly width: number
+  readonly height: number
+  readonly colours: 'light' | 'dark'
+}
+
+/** The widths at which pages are looked at, bright and dark. */
+export const SCREENS: readonly Screen[] = [
+  { name: 'phone', width: 390, height: 844, colours: 'light' },
+  { name: 'phone-dark', width: 390, height: 844, colours: 'dark' },
+  { name: 'desktop', width: 1280, height: 800, colours: 'light' },
+  { name: 'desktop-dark', width: 1280, height: 800, colours: 'dark' },
+]
+
+export interface OpenPage extends AsyncDisposable {
+  readonly page: Page
+  /** URLs that the page asked for, in order. */
+  readonly requested: readonly string[]
+  /** What the browser had to complain about. */
+  readonly complaints: readonly string[]
+  /** Keeps a picture of the whole page when the variable SCREENSHOTS names a folder. */
+  picture(name: string): Promise<void>
+}
+
+export async function openPage(browser: Browser, screen: Screen): Promise<OpenPage> {
+  const context = await browser.newContext({
+    viewport: { width: screen.width, height: screen.height },
+    colorScheme: screen.colours,
+    javaScriptEnabled: false,
+    locale: 'en-GB',
+  })
+  const page = await context.newPage()
+  const requested: string[] = []
+  const complaints: string[] = []
+  page.on('request', (request) => requested.push(request.url()))
+  page.on('console', (message) => complaints.push(message.text()))
+  return {
+    page,
+    requested,
+    complaints,
+    async picture(name) {
+      const folder = process.env['SCREENSHOTS']
+      if (folder) await page.screenshot({ path: join(folder, `${name}-${screen.name}.png`), fullPage: true })
+    },
+    [Symbol.asyncDispose]: () => context.close(),
+  }
+}
+
+/** What an eye sees of a text: its colour against what is behind it. */
+export interface SeenText {
+  readonly text: string
+  /** WCAG 2.2, "contrast ratio": 1 to 21. */
+  readonly contrast: number
+}
+
+// Runs in the page, where the types of this project do not reach.
+const SEEN_TEXTS = `(() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number)
+  const luminance = (colour) => {
+    const [r, g, b] = channels(colour).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+  }
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor
+      if ((channels(colour)[3] ?? 1) === 1) return colour
+    }
+    return getComputedStyle(document.documentElement).colorScheme.includes('dark') && matchMedia('(prefers-color-scheme: dark)').matches ? 'rgb(18, 18, 18)' : 'rgb(255, 255, 255)'
+  }
+  const contrast = (a, b) => {
+    const [light, dark] = [luminance(a), luminance(b)].sort((x, y) => y - x)
+    return (light + 0.05) / (dark + 0.05)
+  }
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  const seen = []
+  while (walker.nextNode()) {
+    const text = walker.currentNode.data.trim()
+    const element = walker.currentNode.parentElement
+    if (text !== '') seen.push({ text, contrast: contrast(getComputedStyle(element).color, behind(element)) })
+  }
+  return seen
+})()`
+
+/** Every text of a page, in order. */
+export const seenTexts = (page: Page): Promise<SeenText[]> => page.evaluate<SeenText[]>(SEEN_TEXTS)
+
+/** Pixels by which the page is wider than the window: 0 when nobody has to scroll sideways. */
+export const overflowPx = (page: Page): Promise<number> =>
+  page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')

@@ -1,0 +1,287 @@
+/**
+ * @module An HTTPS server on 127.0.0.1 for tests, written on the bare TLS socket so that it can also do what no good server does: be silent,
+ * reset, drip, flood. Records what it is asked. Makes its own certificate authority; `caFile` is for TASSIS_EXTRA_CA_FILE.
+ */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createSecureContext, type SecureContextOptions, TLSSocket } from 'node:tls'
+import { type CertificateAuthority, createCertificateAuthority, type TestCertificate } from './certificates.ts'
+
+export interface ReceivedRequest {
+  readonly method: string
+  /** As in the request line: path and query. */
+  readonly url: string
+  /** Names in lower case; values of a repeated one are joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Names as they came, in their order. */
+  readonly headerNames: readonly string[]
+  /** Exactly the octets that came. */
+  readonly body: Uint8Array
+  /** The body as UTF-8. */
+  readonly text: string
+  /** By the `now` that the receiver was started with, in ms. */
+  readonly receivedAt: number
+  /** Which connection it came over, counted from 0. */
+  readonly connection: number
+  /** The name that the client asked for in the TLS handshake (SNI). */
+  readonly serverName: string | undefined
+}
+
+type Pieces = AsyncIterable<string | Uint8Array> | Iterable<Uint8Array>
+
+/** What a request is answered with. Default: 200 with an empty body. */
+export type HttpsAnswer =
+  | {
+      readonly status?: number
+      readonly headers?: Readonly<Record<string, string>>
+      /** Pieces go out chunked, one after the other, no faster than they are read. */
+      readonly body?: string | Uint8Array | Pieces
+      /** What follows the answer: the connection is kept for the next request (default), ended, or reset. */
+      readonly after?: 'keep' | 'end' | 'reset'
+    }
+  /** Exactly these octets in place of an answer. */
+  | { readonly raw: string | Uint8Array | Pieces; readonly after?: 'keep' | 'end' | 'reset' }
+  /** Nothing, ever. */
+  | 'hang'
+  /** The connection is reset. */
+  | 'reset'
+
+/** Asked for each request once its body is here; a promise that is still open holds the answer back. */
+export type HttpsHandler = (request: ReceivedRequest) => HttpsAnswer | Promise<HttpsAnswer>
+
+export interface HttpsReceiverOptions {
+  /** Names and addresses that its certificate is for. */
+  readonly names: readonly string[]
+  /** In place of a new one: receivers that one client has to trust. */
+  readonly ca?: CertificateAuthority
+  /** In place of one for `names` from the authority. */
+  readonly certificate?: TestCertificate
+  /** What a new connection gets instead of a TLS handshake. */
+  readonly handshake?: 'silence' | 'garbage' | 'drop'
+  readonly tls?: Pick<SecureContextOptions, 'minVersion' | 'maxVersion'>
+  /** Address to listen on; 127.0.0.1 unless told. */
+  readonly host?: string
+  /** The clock of `receivedAt`; the system's unless told. */
+  readonly now?: () => number
+}
+
+export interface HttpsReceiver extends AsyncDisposable {
+  readonly port: number
+  /** All requests so far, in order of arrival of their last octet. */
+  readonly requests: ReceivedRequest[]
+  /** How many connections have been accepted, and how many are open. */
+  readonly connections: { readonly accepted: number; readonly open: number }
+  /** How many octets have left for clients, before TLS. */
+  readonly sentBytes: number
+  readonly ca: CertificateAuthority
+  readonly caPem: string
+  /** The same as a file that is there until the receiver is closed. */
+  readonly caFile: string
+  /** `https://name:port/path`; the first of `names` unless told. */
+  url(name?: string, path?: string): string
+  /** Answers all further requests so. */
+  answer(answer: HttpsAnswer | HttpsHandler): void
+  /** Resolves with the requests once there are `count` of them. */
+  received(count: number): Promise<readonly ReceivedRequest[]>
+  /** Ends all connections; the receiver goes on to accept. */
+  dropConnections(): void
+  close(): Promise<void>
+}
+
+/** Starts a receiver on a free port. */
+export async function startHttpsReceiver(options: HttpsReceiverOptions): Promise<HttpsReceiver> {
+  const { names, ca = createCertificateAuthority(), now = () => Date.now(), host = '127.0.0.1' } = options
+  const certificate = options.certificate ?? ca.issue(names)
+  const secureContext = createSecureContext({ ...certificate, ...options.tls })
+  const requests: ReceivedRequest[] = []
+  const waiting = new Set<() => void>()
+  const sockets = new Set<Socket>()
+  const counts = { accepted: 0, sentBytes: 0 }
+  let handler: HttpsHandler = () => ({})
+
+  const server = createServer((raw) => {
+    const connection = counts.accepted++
+    sockets.add(raw)
+    raw.on('error', () => {})
+    raw.on('close', () => sockets.delete(raw))
+    if (options.handshake !== undefined) {
+      // Without this the end of the connection is never seen.
+      raw.resume()
+      if (options.handshake === 'drop') raw.destroy()
+      if (options.handshake === 'garbage') raw.write('220 no TLS here\r\n')
+      return
+    }
+    let serverName: string | undefined
+    const tls = new TLSSocket(raw, {
+      isServer: true,
+      secureContext,
+      ...certificate,
+      ...options.tls,
+      SNICallback: (name, done) => {
+        serverName = name
+        done(null)
+      },
+    })
+    tls.on('error', () => raw.destroy())
+    void serve(tls, async (request) => {
+      const received = { ...request, receivedAt: now(), connection, serverName }
+      requests.push(received)
+      for (const check of waiting) check()
+      return await send(tls, raw, await handler(received), counts)
+    }).catch(() => raw.destroy())
+  })
+  server.listen(0, host)
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-receiver-'))
+  const caFile = join(folder, 'ca.pem')
+  writeFileSync(caFile, ca.pem)
+
+  const dropConnections = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  const close = async () => {
+    if (!server.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    dropConnections()
+    await closed
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return {
+    port,
+    requests,
+    ca,
+    caPem: ca.pem,
+    caFile,
+    get connections() {
+      return { accepted: counts.accepted, open: sockets.size }
+    },
+    get sentBytes() {
+      return counts.sentBytes
+    },
+    url: (name = names[0] ?? host, path = '/') => `https://${name.includes(':') ? `[${name}]` : name}:${port}${path}`,
+    answer(next) {
+      handler = typeof next === 'function' ? next : () => next
+    },
+    received: (count) =>
+      new Promise((resolve) => {
+        const check = () => {
+          if (requests.length < count) return
+          waiting.delete(check)
+          resolve(requests)
+        }
+        waiting.add(check)
+        check()
+      }),
+    dropConnections,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+type ParsedRequest = Omit<ReceivedRequest, 'receivedAt' | 'connection' | 'serverName'>
+
+/** Reads one request after the other; `answer` says whether there may be a next. */
+async function serve(tls: TLSSocket, answer: (request: ParsedRequest) => Promise<boolean>): Promise<void> {
+  let pending = Buffer.alloc(0)
+  for await (const chunk of tls) {
+    pending = Buffer.concat([pending, chunk])
+    for (;;) {
+      const parsed = parseRequest(pending)
+      if (parsed === undefined) break
+      pending = pending.subarray(parsed.lengthBytes)
+      if (!(await answer(parsed.request))) return
+    }
+  }
+  tls.end()
+}
+
+function parseRequest(bytes: Buffer): { readonly request: ParsedRequest; readonly lengthBytes: number } | undefined {
+  const headEnd = bytes.indexOf('\r\n\r\n')
+  if (headEnd === -1) return undefined
+  const [requestLine = '', ...lines] = bytes.toString('latin1', 0, headEnd).split('\r\n')
+  const [method = '', url = ''] = requestLine.split(' ')
+  const headers: Record<string, string> = {}
+  const headerNames: string[] = []
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon)
+    const value = line.slice(colon + 1).trim()
+    const key = name.toLowerCase()
+    headerNames.push(name)
+    headers[key] = headers[key] === undefined ? value : `${headers[key]}, ${value}`
+  }
+  if (headers['transfer-encoding'] !== undefined) throw new Error('this receiver reads no chunked requests')
+  const lengthBytes = headEnd + 4 + Number(headers['content-length'] ?? 0)
+  if (bytes.length < lengthBytes) return undefined
+  const body = Uint8Array.from(bytes.subarray(headEnd + 4, lengthBytes))
+  const text = Buffer.from(body).toString('utf8')
+  return { request: { method, url, headers, headerNames, body, text }, lengthBytes }
+}
+
+/** True when the connection is kept. */
+async function send(tls: TLSSocket, raw: Socket, answer: HttpsAnswer, counts: { sentBytes: number }): Promise<boolean> {
+  const write = async (bytes: string | Uint8Array) => {
+    if (tls.destroyed) throw new Error('the client is gone')
+    counts.sentBytes += bytes.length
+    if (tls.write(bytes)) return
+    const gone = new AbortController()
+    const end = () => gone.abort()
+    raw.once('close', end)
+    try {
+      await once(tls, 'drain', { signal: gone.signal })
+    } finally {
+      raw.off('close', end)
+    }
+  }
+  if (answer === 'hang') return new Promise(() => {})
+  if (answer === 'reset') {
+    raw.resetAndDestroy()
+    return false
+  }
+  if ('raw' in answer) {
+    if (typeof answer.raw === 'string' || answer.raw instanceof Uint8Array) await write(answer.raw)
+    else for await (const piece of answer.raw) await write(piece)
+  } else {
+    const { status = 200, headers = {}, body = '' } = answer
+    const isWhole = typeof body === 'string' || body instanceof Uint8Array
+    const length = isWhole ? { 'content-length': String(Buffer.byteLength(body)) } : { 'transfer-encoding': 'chunked' }
+    const fields = { ...length, ...headers, ...(answer.after === 'end' && { connection: 'close' }) }
+    const head = [
+      `HTTP/1.1 ${status} ${status < 300 ? 'OK' : 'Not so'}`,
+      ...Object.entries(fields).map(([k, v]) => `${k}: ${v}`),
+    ]
+    await write(`${head.join('\r\n')}\r\n\r\n`)
+    if (isWhole) {
+      if (body.length > 0) await write(body)
+    } else {
+      for await (const piece of body) {
+        const bytes = Buffer.from(piece)
+        await write(Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]))
+      }
+      await write('0\r\n\r\n')
+    }
+  }
+  if (answer.after === 'end') tls.end()
+  if (answer.after === 'reset') raw.resetAndDestroy()
+  return answer.after === undefined || answer.after === 'keep'
+}
+
+/** So many octets in pieces of 64 KiB: a body too large to be held. */
+export function* hugeBody(sizeBytes: number): Generator<Uint8Array> {
+  const piece = new Uint8Array(65_536).fill(0x61)
+  for (let left = sizeBytes; left > 0; left -= piece.length) yield left < piece.length ? piece.subarray(0, left) : piece
+}
+
+/** `text` again and again, in real time, until the client is gone. */
+export async function* drip(text: string, everyMs: number): AsyncGenerator<string> {
+  for (;;) {
+    yield text
+    await Bun.sleep(everyMs)
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * @module Checks a webhook delivery as a receiver would who knows nothing but what the interface and the contract promise: the request, the
+ * signature, the shape of the payload by event. Shares no code with the sender and must never import any of it: two that are wrong together prove
+ * nothing.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+
+/** A request as it came; header names in lower case, the values of a repeated one joined by `, `. */
+export interface DeliveredRequest {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Exactly the octets that came. */
+  readonly body: Uint8Array
+}
+
+export interface VerifierOptions {
+  /** The signing secret, as the creation response gave it. */
+  readonly secret: string
+  /** When the request came, in ms since 1970. */
+  readonly nowMs: number
+  /** Largest difference between `t` and the time, either way. */
+  readonly toleranceSeconds?: number
+  /** The account that the payload has to be of; any unless given. */
+  readonly accountId?: string
+  /** What stands before `-Signature`, `-Event` and `-Attempt`. */
+  readonly headerPrefix?: string
+}
+
+/** The tolerance that the interface names. */
+const TOLERANCE_SECONDS = 300
+
+/** What is wrong with a delivery, one sentence each; empty when it keeps every promise. */
+export function webhookViolations(request: DeliveredRequest, options: VerifierOptions): string[] {
+  const header = (name: string) => request.headers[`${options.headerPrefix ?? 'X-Service'}-${name}`.toLowerCase()]
+  const contentType = request.headers['content-type']
+  return [
+    ...(request.method === 'POST' ? [] : [`the method is ${request.method}, not POST`]),
+    ...(contentType === 'application/json' ? [] : [`Content-Type is ${contentType}, not application/json`]),
+    ...signatureViolations(header('Signature'), request.body, options),
+    ...attemptViolations(header('Attempt')),
+    ...payloadViolations(header('Event'), request.body, options.accountId),
+  ]
+}
+
+/** `t=<unix_timestamp>,v1=<hex>`, signed over `<t>.<raw_request_body>`. */
+function signatureViolations(header: string | undefined, body: Uint8Array, options: VerifierOptions): string[] {
+  if (header === undefined) return ['there is no signature']
+  const parts = header.split(',').map((part) => part.trim())
+  for (const name of ['t=', 'v1=']) {
+    const times = parts.filter((part) => part.startsWith(name)).length
+    if (times !== 1) return [`the signature has ${times} of ${name}, not one`]
+  }
+  const [, t, v1] = /^t=(\d{1,12}),v1=([0-9a-f]{64})$/.exec(header) ?? []
+  if (t === undefined || v1 === undefined) return [`the signature is not t=<seconds>,v1=<64 lower-case hex>: ${header}`]
+  const violations: string[] = []
+  const awaySeconds = Math.abs(options.nowMs / 1000 - Number(t))
+  const toleranceSeconds = options.toleranceSeconds ?? TOLERANCE_SECONDS
+  if (awaySeconds > toleranceSeconds)
+    violations.push(`t is ${Math.round(awaySeconds)} s away, over ${toleranceSeconds} s`)
+  const expected = createHmac('sha256', options.secret).update(`${t}.`).update(body).digest()
+  if (!timingSafeEqual(expected, Buffer.from(v1, 'hex'))) violations.push('v1 does not sign this body with this secret')
+  return violations
+}
+
+const attemptViolations = (header: string | undefined): string[] =>
+  header !== undefined && /^[1-9]\d*$/.test(header) ? [] : [`the attempt is ${header}, not an integer from 1`]
+
+function payloadViolations(eventHeader: string | undefined, body: Uint8Array, accountId?: string): string[] {
+  const payload = jsonObject(body)
+  if (payload === undefined) return ['the body is not a JSON object in UTF-8']
+  if (eventHeader === undefined) return ['there is no event header']
+  const shape = Object.hasOwn(PAYLOADS, eventHeader) ? PAYLOADS[eventHeader] : undefined
+  if (shape === undefined) return [`there is no event ${eventHeader}`]
+  const violations: string[] = []
+  // The one payload without an `event` of its own may still add one: payloads are additive.
+  const event = payload['event']
+  if (event !== eventHeader && !(event === undefined && eventHeader === WITHOUT_EVENT))
+    violations.push(`the event is ${event} in the body and ${eventHeader} in the header`)
+  violations.push(...shapeViolations(shape, payload, ''))
+  if (accountId !== undefined && payload['account_id'] !== undefined && payload['account_id'] !== accountId)
+    violations.push(`the account is ${payload['account_id']}, not ${accountId}`)
+  return violations
+}
+
+function jsonObject(body: Uint8Array): Payload | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body))
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+type Payload = Readonly<Record<string, unknown>>
+
+/** What a field has to be. A field that is not there is `undefined`. */
+interface Kind {
+  readonly name: string
+  readonly matches: (value: unknown) => boolean
+  /** Fields inside. */
+  readonly shape?: Shape
+}
+
+type Shape = Readonly<Record<string, Kind>>
+
+/** Fields beyond those of the shape are never a violation: receivers ignore what they do not know. */
+const shapeViolations = (shape: Shape, payload: Payload, path: string): string[] =>
+  Object.entries(shape).flatMap(([field, kind]) => {
+    const value = payload[field]
+    if (!kind.matches(value)) return [`${path}${field} is ${JSON.stringify(value)}, not ${kind.name}`]
+    return kind.shape !== undefined && isObject(value) ? shapeViolations(kind.shape, value, `${path}${field}.`) : []
+  })
+
+const isObject = (value: unknown): value is Payload =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const textWith = (name: string, pattern: RegExp): Kind => ({
+  name,
+  matches: (value) => typeof value === 'string' && pattern.test(value),
+})
+const orNull = (kind: Kind): Kind => ({
+  name: `${kind.name} or null`,
+  matches: (value) => value === null || kind.matches(value),
+})
+const optional = (kind: Kind): Kind => ({
+  ...kind,
+  name: `${kind.name} or missing`,
+  matches: (value) => value === undefined || kind.matches(value),
+})
+const oneOf = (...values: readonly string[]): Kind => ({
+  name: `one of ${values.join(', ')}`,
+  matches: (value) => typeof value === 'string' && values.includes(value),
+})
+const objectOf = (shape: Shape): Kind => ({ name: 'an object', matches: isObject, shape })
+
+const STRING: Kind = { name: 'a string', matches: (value) => typeof value === 'string' }
+const NULL: Kind = { name: 'null', matches: (value) => value === null }
+const ABSENT: Kind = { name: 'missing', matches: (value) => value === undefined }
+const NUMBER: Kind = { name: 'a number', matches: (value) => typeof value === 'number' }
+const ARRAY: Kind = { name: 'an array', matches: Array.isArray }
+const NOT_EMPTY = textWith('a string that says something', /\S/)
+const ADDRESS = textWith('an address', /^\S.*@[^\s@]+$/)
+const UUID = textWith('a plain UUID', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i)
+const MESSAGE_ID = textWith('a Message-ID in angle brackets', /^<[^<>\s]+@[^<>\s]+>$/)
+const URL_OF_LINK = textWith('a link', /^https?:\/\/\S+$/i)
+
+const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+const TIME: Kind = {
+  name: 'an RFC 3339 time',
+  matches(value) {
+    if (typeof value !== 'string' || !RFC_3339.test(value)) return false
+    // The pattern lets in a 31st of February, which a date made of the same day does not keep.
+    const day = value.slice(0, 10)
+    const made = new Date(`${day}T00:00:00Z`)
+    return !Number.isNaN(made.getTime()) && made.toISOString().startsWith(day)
+  },
+}
+
+const EVERY: Shape = { event: STRING, account_id: UUID, timestamp: TIME }
+
+/** Send-lifecycle events: an email has several recipients, so each says of which it is. */
+const OF_EMAIL: Shape = { ...EVERY, email_id: UUID, event_id: UUID, recipient: ADDRESS }
+
+const MESSAGE: Shape = { ...OF_EMAIL, from: STRING, to: STRING, subject: STRING, domain: STRING }
+
+/** Without a session, as for a null MX, there is neither an answer of a receiver nor a source address. */
+const REFUSED: Shape = { ...MESSAGE, smtp_response: orNull(STRING), ip_address: orNull(STRING), reason: NOT_EMPTY }
+
+const WITHOUT_EVENT = 'mailbox.message.received'
+
+const PAYLOADS: Readonly<Record<string, Shape>> = {
+  sent: { ...MESSAGE, smtp_response: NULL, ip_address: NULL },
+  delivered: { ...MESSAGE, smtp_response: NOT_EMPTY, ip_address: NOT_EMPTY },
+  // The rejection text is promised; a source address can only be known where there was a session.
+  bounced: { ...MESSAGE, smtp_response: NOT_EMPTY, ip_address: orNull(STRING) },
+  failed: REFUSED,
+  rejected: REFUSED,
+  uncertain: REFUSED,
+  deferred: {
+    ...OF_EMAIL,
+    reason: NOT_EMPTY,
+    next_retry_at: TIME,
+    from: ABSENT,
+    to: ABSENT,
+    subject: ABSENT,
+    domain: ABSENT,
+    smtp_response: ABSENT,
+    ip_address: ABSENT,
+  },
+  opened: OF_EMAIL,
+  clicked: { ...OF_EMAIL, link_url: URL_OF_LINK },
+  complained: {
+    ...OF_EMAIL,
+    to_address: ADDRESS,
+    complainer: ADDRESS,
+    feedback_type: oneOf('abuse', 'fraud', 'virus', 'not-spam', 'other'),
+    original_message_id: MESSAGE_ID,
+  },
+  unsubscribed: { ...OF_EMAIL, to_address: ADDRESS, stream: STRING, list_id: orNull(UUID) },
+  'account.auto_paused': {
+    ...EVERY,
+    source: oneOf('reputation', 'scam_classifier', 'registration_burst', 'admin'),
+    reason: STRING,
+  },
+  'insights.generated': { ...EVERY, insight_id: UUID, summary: STRING, findings: ARRAY },
+  'email.inbound': {
+    ...EVERY,
+    inbound_email_id: UUID,
+    domain: STRING,
+    from: STRING,
+    to: { name: 'a string or an array', matches: (value) => STRING.matches(value) || ARRAY.matches(value) },
+    subject: STRING,
+    text_body: orNull(STRING),
+    html_body: orNull(STRING),
+    attachments: ARRAY,
+    message_id: orNull(STRING),
+    authentication: objectOf({}),
+    source_ip: orNull(STRING),
+  },
+  [WITHOUT_EVENT]: {
+    timestamp: TIME,
+    mailbox_id: UUID,
+    message: objectOf({
+      id: UUID,
+      from: STRING,
+      reply_to: orNull(STRING),
+      subject: STRING,
+      text_body: orNull(STRING),
+      text_body_stripped: optional(STRING),
+      html_body: orNull(STRING),
+      attachments: ARRAY,
+      message_id: orNull(STRING),
+      in_reply_to: orNull(STRING),
+      references: { name: 'a string, an array or null', matches: (v) => orNull(STRING).matches(v) || ARRAY.matches(v) },
+      thread_id: STRING,
+      classification: optional(objectOf({ label: STRING, confidence: NUMBER })),
+      received_at: TIME,
+    }),
+    authentication: objectOf({}),
+    source_ip: orNull(STRING),
+  },
+  test: { ...EVERY, data: objectOf({ message: STRING }) },
+}

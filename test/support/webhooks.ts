@@ -1,0 +1,113 @@
+/**
+ * @module A service that tells webhooks, a receiver of them over TLS, and its name in DNS, for tests. Events are recorded as delivery records them;
+ * nothing else of the service is passed by.
+ */
+import { type EventData, type EventType, record } from '#features/events/record.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { at } from './api.ts'
+import { eventually, type TestAppOptions } from './app.ts'
+import { startDnsServer } from './dns-server.ts'
+import { createEmailApi, type EmailApi } from './email-api.ts'
+import { type HttpsReceiver, startHttpsReceiver } from './https-receiver.ts'
+
+export const HOOK_HOST = 'hooks.test'
+
+export interface MadeWebhook {
+  readonly id: string
+  readonly secret: string
+}
+
+/** An email and its first recipient, as rows. */
+export interface SentEmail {
+  readonly id: string
+  readonly emailId: number
+  readonly recipientId: number
+}
+
+export interface StoredDelivery {
+  readonly event: string
+  readonly seq: number | null
+  readonly status: 'pending' | 'delivered' | 'undeliverable'
+  readonly attempts: number
+  readonly nextAt: number | null
+  readonly statusCode: number | null
+  readonly response: string | null
+  readonly error: string | null
+}
+
+export interface WebhookService extends EmailApi {
+  readonly receiver: HttpsReceiver
+  /** Makes a webhook of the first account at the receiver. */
+  addWebhook(events?: readonly string[], path?: string): Promise<MadeWebhook>
+  /** Accepts an email. */
+  email(): Promise<SentEmail>
+  /** Records an event of an email. */
+  tell(email: SentEmail, type: EventType, data?: EventData): Promise<number>
+  /** The deliveries of a webhook, oldest first. */
+  deliveries(webhook: MadeWebhook): StoredDelivery[]
+  /** Resolves with the deliveries once there are as many, and none of them is under way. */
+  settled(webhook: MadeWebhook, count: number): Promise<StoredDelivery[]>
+  /** Moves the clock over the time for which an email's first events are held. */
+  release(): void
+}
+
+export async function startWebhookService(options: TestAppOptions = {}): Promise<WebhookService> {
+  const receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
+  const dns = await startDnsServer({ [HOOK_HOST]: { A: ['127.0.0.1'] } })
+  const service = await createEmailApi({
+    tellsWebhooks: true,
+    ...options,
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_EXTRA_CA_FILE: receiver.caFile, ...options.settings },
+  })
+  const { app, api, accepted, actor, clock } = service
+  const deliveries: WebhookService['deliveries'] = ({ id }) =>
+    app.db
+      .query<Omit<StoredDelivery, 'status'> & { status: number }, [Uint8Array]>(
+        `SELECT event, seq, status, attempts, next_at AS nextAt, status_code AS statusCode, response, error FROM webhook_deliveries
+         WHERE webhook_id = (SELECT id FROM webhooks WHERE uuid = ?) ORDER BY id`,
+      )
+      .all(parseUuid(id) ?? new Uint8Array())
+      .map((row) => ({ ...row, status: (['pending', 'delivered', 'undeliverable'] as const)[row.status] ?? 'pending' }))
+  return {
+    ...service,
+    receiver,
+    async addWebhook(events = ['sent'], path = '/hook') {
+      const answer = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
+      if (answer.status !== 201) throw new Error(`the webhook was not made: ${JSON.stringify(answer.body)}`)
+      return { id: String(at(answer.body, 'data', 'id')), secret: String(at(answer.body, 'data', 'secret')) }
+    },
+    async email() {
+      const { id } = await accepted()
+      const row = app.db
+        .query<{ emailId: number; recipientId: number }, [Uint8Array]>(
+          'SELECT emails.id AS emailId, recipients.id AS recipientId FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ? LIMIT 1',
+        )
+        .get(parseUuid(id) ?? new Uint8Array())
+      if (!row) throw new Error(`there is no email ${id}`)
+      return { id, ...row }
+    },
+    tell: ({ emailId, recipientId }, type, data) =>
+      app.commit.write((tx) =>
+        record(tx, {
+          accountId: actor.accountId,
+          type,
+          at: app.eventTime(),
+          emailId,
+          recipientId,
+          ...(data && { data }),
+        }),
+      ),
+    deliveries,
+    settled: (webhook, count) =>
+      eventually(() => {
+        const all = deliveries(webhook)
+        return service.webhooks?.inFlight === 0 && all.length >= count ? all : undefined
+      }),
+    release: () => clock.advance(2000),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+      await receiver.close()
+    },
+  }
+}
