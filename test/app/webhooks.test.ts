@@ -67,9 +67,9 @@ describe('without a service', () => {
 
   test('webhooks list shows those of all accounts, or of one, and never a secret', async () => {
     const all = await tassis(['webhooks', 'list'], data.settings)
-    expect(all.stdout.split('\n')[0]).toMatch(/^ID +STATE +URL +EVENTS +LAST SUCCESS +LAST FAILURE +ACCOUNT$/)
+    expect(all.stdout.split('\n')[0]).toMatch(/^ID +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/)
     expect(all.stdout).toMatch(
-      new RegExp(`^${hook.id} {2}on +https://127\\.0\\.0\\.1/hook +sent,bounced +never +never +Acme$`, 'm'),
+      new RegExp(`^${hook.id} {2}on +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`, 'm'),
     )
     expect(all.stdout).toContain(other.id)
     const one = await tassis(['webhooks', 'list', '--account', 'acme'], data.settings)
@@ -96,10 +96,12 @@ describe('without a service', () => {
     })
     const { stdout } = await tassis(['webhooks', 'list'], folder.settings)
     expect(stdout).toMatch(
-      /^\S+ {2}off by failures +\S+\/failed .* 2 h ago +Acme +deactivated after 10 consecutive failures$/m,
+      /^\S+ {2}off by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
     )
     expect(stdout).toMatch(/^\S+ {2}off by its user +\S+\/paused /m)
-    expect(stdout).toMatch(/^\S+ {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\.$/m)
+    expect(stdout).toMatch(
+      /^\S+ {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
+    )
     expect(stdout.trimEnd()).toEndWith(`tassis webhooks deliveries ${made[0]?.id} --status undeliverable`)
   })
 

@@ -34,6 +34,12 @@ const suppressBob = ({ app, actor }: MailFlow, reason = 'complaint') =>
 const used = ({ app }: MailFlow): number =>
   app.db.query<{ n: number }, []>('SELECT coalesce(sum(recipients), 0) AS n FROM usage').get()?.n ?? 0
 
+/** Expects balanced books once all places are given back, which is after the outcome can be read. */
+async function balanced(flow: MailFlow): Promise<void> {
+  await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+  expectBalanced(flow.service)
+}
+
 const typesOf = (flow: MailFlow, sent: SendResponse) => flow.events(sent).map(({ type }) => type)
 
 describe('a hard bounce', () => {
@@ -66,7 +72,7 @@ describe('a hard bounce', () => {
     expect(used(flow)).toBe(1)
     await removeSuppression(flow.app, flow.actor, 'bob@receiver.test')
     expect((await flow.settled(await flow.send({ to: 'bob@receiver.test' }))).status).toBe('bounced')
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test.each(['550 5.7.1 Not from you', '550 Administrative prohibition', '552 5.2.2 Mailbox full'])(
@@ -93,7 +99,7 @@ describe('a hard bounce', () => {
     const [row, ...more] = suppressed(flow)
     expect(more).toEqual([])
     expect([first.id, second.id]).toContain(row?.source ?? '')
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test('by a null MX suppresses; a domain that does not exist may come back', async () => {
@@ -106,7 +112,7 @@ describe('a hard bounce', () => {
     expect((await flow.outcome('bob@gone.test')).recipient.status).toBe('bounced')
     expect(suppressed(flow).map(({ address }) => address)).toEqual(['bob@null.test'])
     expect((await flow.outcome('bob@null.test')).recipient.status).toBe('rejected')
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 })
 
@@ -120,7 +126,7 @@ test('of several recipients the suppressed are left out, and the others get the 
   const envelopes = server.sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT/i.test(line))
   expect(envelopes.map((line) => /<(.+)>/.exec(line)?.[1]).sort()).toEqual(['carol@receiver.test', 'dora@other.test'])
   expect(used(flow)).toBe(2)
-  expectBalanced(flow.service)
+  await balanced(flow)
 })
 
 describe('an address that is suppressed after the acceptance', () => {
@@ -150,7 +156,7 @@ describe('an address that is suppressed after the acceptance', () => {
     expect(flow.app.db.query('SELECT month % 12 + 1 AS month, recipients FROM usage').all()).toEqual([
       { month: 3, recipients: 1 },
     ])
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test('and that alone it was sent to: the email goes from scheduled to rejected', async () => {
@@ -162,7 +168,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect(typesOf(flow, sent)).toEqual(['scheduled', 'rejected'])
     expect(used(flow)).toBe(0)
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test('is not tried again after a deferral', async () => {
@@ -177,7 +183,7 @@ describe('an address that is suppressed after the acceptance', () => {
     expect((await flow.settled(sent)).recipients).toMatchObject([{ attempts: 1, nextAt: null, smtpResponse: null }])
     expect(typesOf(flow, sent)).toEqual(['queued', 'deferred', 'rejected'])
     expect(used(flow)).toBe(0)
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test('is not sent to by a retry from the dead letters', async () => {
@@ -191,7 +197,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'rejected', deliveryStartedAt: null }])
     expect(used(flow)).toBe(0)
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 
   test('of a lane that leads nowhere is rejected rather than bounced', async () => {
@@ -201,22 +207,40 @@ describe('an address that is suppressed after the acceptance', () => {
     await suppressBob(flow)
     clock.advance(hours(1))
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
-    expectBalanced(flow.service)
+    await balanced(flow)
   })
 })
 
-test('of a suppression and many deliveries at once each email is either sent or rejected, and the books agree', async () => {
-  await using server = await startScriptedSmtp()
-  await using flow = await startMailFlow({ zone, smtpPort: server.port })
-  const sending = Array.from({ length: 60 }, async (_, i) => {
-    if (i === 30) await suppressBob(flow)
-    return flow.send({ to: i % 2 === 0 ? 'bob@receiver.test' : ['bob@receiver.test', `r${i}@other.test`] })
+test('of many waiting emails those that are claimed before the suppression are sent, the others rejected, and the books agree', async () => {
+  const suppression = Promise.withResolvers<unknown>()
+  await using server = await startScriptedSmtp({
+    rcpt: async (line) => {
+      if (line.includes('bob@')) await suppression.promise
+      return '250 2.1.5 Ok'
+    },
   })
-  const emails = await Promise.all((await Promise.all(sending)).map((sent) => flow.settled(sent)))
-  const bobs = emails.map(({ recipients }) => recipients[0]?.status)
-  expect(new Set(bobs)).toEqual(new Set(['sent', 'rejected']))
-  const sent = emails.flatMap(({ recipients }) => recipients).filter(({ status }) => status === 'sent').length
-  expect(used(flow)).toBe(sent)
-  expect(server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)).toBe(sent)
-  expectBalanced(flow.service)
+  await using flow = await startMailFlow({
+    zone,
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTIONS_PER_SITE: '2' },
+  })
+  const send = (i: number) =>
+    flow.send({ to: i % 2 === 0 ? 'bob@receiver.test' : ['bob@receiver.test', `r${i}@other.test`] })
+  const before = await Promise.all(Array.from({ length: 30 }, (_, i) => send(i)))
+  await server.until(() => server.sessions.some(({ commands }) => commands.some((line) => line.includes('bob@'))))
+  const [after] = await Promise.all([
+    Promise.all(Array.from({ length: 30 }, (_, i) => send(i))),
+    suppressBob(flow).then(suppression.resolve),
+  ])
+  const emails = await Promise.all([...before, ...after].map((sent) => flow.settled(sent)))
+  const bobs = emails.map(({ recipients }) => recipients[0])
+  const count = (wanted: string) => bobs.filter((bob) => bob?.status === wanted).length
+  expect(count('sent') + count('rejected')).toBe(60)
+  expect(count('sent')).toBeGreaterThan(0)
+  // Some of the 30 that were accepted before were still waiting.
+  expect(count('sent')).toBeLessThan(30)
+  for (const bob of bobs) expect(bob?.attempts).toBe(bob?.status === 'sent' ? 1 : 0)
+  expect(used(flow)).toBe(count('sent') + 30)
+  expect(server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)).toBe(count('sent') + 30)
+  await balanced(flow)
 })

@@ -33,6 +33,7 @@ import {
   type Evidence,
   historyViolations,
   orderViolations,
+  overlapViolations,
   underWayAtKill,
 } from './webhook-judge.ts'
 
@@ -318,6 +319,7 @@ for (const [endpoint, known] of evidence) {
 }
 const wellKnown = evidence.get(good)
 if (wellKnown) violations.push(...orderViolations(wellKnown))
+for (const known of evidence.values()) violations.push(...overlapViolations(known))
 for (const endpoint of [good, bad]) violations.push(...endpoint.violations)
 if (sum.flowing * 3 < sum.kills) violations.push('attempts were under way at less than a third of the kills')
 for (const violation of violations.slice(0, 30)) console.log(`VIOLATION ${violation}`)

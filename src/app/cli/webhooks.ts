@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { operatorFor } from '#features/account/create.ts'
 import { type Account, accountOfActor, findAccount, listAccounts } from '#features/accounts/accounts.ts'
 import type { Actor, App } from '#features/app.ts'
-import { DELIVERY_STATUSES, type DeliveryStatus } from '#features/webhooks/event-names.ts'
+import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/event-names.ts'
 import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/history.ts'
 import { type DeliveryRecord, deliveryWire, type WebhookRecord, webhookWire } from '#features/webhooks/model.ts'
 import { revealSecret, rotateSecret } from '#features/webhooks/secret.ts'
@@ -222,16 +222,16 @@ function webhooksText(shown: readonly ShownWebhook[], now: number): string {
   const off = shown.find((webhook) => webhook.off_by_failures)
   return [
     table(
-      ['ID', 'STATE', 'URL', 'EVENTS', 'LAST SUCCESS', 'LAST FAILURE', ...(several ? ['ACCOUNT'] : []), ''],
+      ['ID', 'STATE', 'URL', 'LAST SUCCESS', 'LAST FAILURE', 'WHY', ...(several ? ['ACCOUNT'] : []), 'EVENTS'],
       shown.map((webhook) => [
         webhook.id,
         stateOf(webhook),
         webhook.url,
-        webhook.events.join(','),
         ago(webhook.last_success_at, now),
         ago(webhook.last_failure_at, now),
-        ...(several ? [webhook.account] : []),
         shortened(webhook.last_failure_reason ?? '', LONGEST_ERROR),
+        ...(several ? [webhook.account] : []),
+        WEBHOOK_EVENTS.every((event) => webhook.events.includes(event)) ? 'all' : webhook.events.join(','),
       ]),
     ),
     ...(off

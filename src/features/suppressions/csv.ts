@@ -3,7 +3,7 @@
  * byte order mark, and one column also without a header. Never touches the database.
  */
 import { isUtf8 } from 'node:buffer'
-import { type CsvError, type Parser, parse } from 'csv-parse'
+import { type Parser, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
@@ -63,22 +63,27 @@ async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly CsvRecord[]
     skip_empty_lines: true,
     trim: true,
   })
+  let lastLine = 0
   let failure: unknown
   parser.on('error', (error) => (failure = error))
   try {
     for (let from = 0; from < file.length; from += CHUNK_BYTES) {
       parser.write(file.subarray(from, from + CHUNK_BYTES))
       const records = taken(parser)
+      lastLine = records.at(-1)?.info.lines ?? lastLine
       if (failure !== undefined) throw failure
       yield records
       await new Promise((resolve) => setImmediate(resolve))
     }
     parser.end()
     const rest: CsvRecord[] = []
-    for await (const record of parser) rest.push(record as CsvRecord)
+    for await (const record of parser) {
+      rest.push(record as CsvRecord)
+      lastLine = (record as CsvRecord).info.lines
+    }
     yield rest
   } catch (error) {
-    throw isCsvError(error) ? unreadable(error) : error
+    throw isCsvError(error) ? unreadable(lastLine) : error
   } finally {
     parser.destroy()
   }
@@ -124,15 +129,13 @@ function lineOf(record: readonly string[], line: number, columns: readonly Colum
   return { kind: 'row', line, email_address: cell('email_address'), reason: cell('reason'), stream: cell('stream') }
 }
 
-const isCsvError = (error: unknown): error is CsvError =>
+const isCsvError = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && String(error.code).startsWith('CSV_')
 
-function unreadable(error: CsvError): AppError {
-  const line = 'lines' in error && typeof error['lines'] === 'number' ? ` about line ${error['lines']}` : ''
-  return notCsv(
-    `The file cannot be read${line}: a quote is not closed, or a line is far too long. Nothing was imported.`,
+const unreadable = (lastLine: number): AppError =>
+  notCsv(
+    `The file cannot be read after line ${lastLine}: a quote is not closed there, or a line is far too long. Nothing was imported.`,
   )
-}
 
 const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')
 
@@ -148,8 +151,8 @@ const unescaped = (cell: string): string => cell.replace(ESCAPED, '$1')
 
 const OPTIONS = {
   record_delimiter: 'windows',
-  // What a reader would trim.
-  quoted_match: /^\s|\s$/,
+  // What a reader would trim, or take for the end of a line.
+  quoted_match: /^\s|\s$|[\r\n]/,
 } as const
 
 export const CSV_HEADER: string = stringify([[...COLUMNS]], OPTIONS)

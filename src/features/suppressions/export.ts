@@ -36,8 +36,10 @@ export function exportStream(
   let stall = app.clock.after(STALL_MS, onStalled)
   return new ReadableStream(
     {
-      pull(controller) {
+      async pull(controller) {
         stall.cancel()
+        // A client that takes all at once would keep the event loop to itself.
+        await new Promise((resolve) => setImmediate(resolve))
         const { csv, next } = exportSlice(app, accountId, after)
         if (csv !== '') controller.enqueue(encoder.encode(csv))
         if (next === undefined) return controller.close()

@@ -30,18 +30,21 @@ export const LONGEST_REASON = 200
 const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, emails.uuid AS sourceUuid, s.created_at AS createdAt
   FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
-// The page is found by index alone, then joined.
-const PAGE = (where: string) =>
-  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions WHERE ${where} ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY s.id DESC`
+// The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
+const PAGE = (index: string, where: string) =>
+  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} ORDER BY id DESC LIMIT ? OFFSET ?)
+   ORDER BY s.id DESC`
 
 const sql = prepared((db) => ({
-  page: db.prepare<Suppression, [number, number, number]>(PAGE('account_id = ?')),
-  pageOfReason: db.prepare<Suppression, [number, string, number, number]>(PAGE('account_id = ? AND reason = ?')),
+  page: db.prepare<Suppression, [number, number, number]>(PAGE('suppressions_account', 'account_id = ?')),
+  pageOfReason: db.prepare<Suppression, [number, string, number, number]>(
+    PAGE('suppressions_reason', 'account_id = ? AND reason = ?'),
+  ),
   pageOfAddress: db.prepare<Suppression, [number, string, string | null, number, number]>(
-    PAGE('account_id = ? AND address = ? AND reason = coalesce(?, reason)'),
+    PAGE('suppressions_address', 'account_id = ? AND address = ? AND reason = coalesce(?, reason)'),
   ),
   countOfAddress: db.prepare<{ n: number }, [number, string, string | null]>(
-    'SELECT COUNT(*) AS n FROM suppressions WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason)',
+    'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason)',
   ),
   counter: db.prepare<{ value: number }, [number, string]>(
     'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',

@@ -15,8 +15,17 @@ import { lastSeqOf } from '../events/record.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
 import { type DueDelivery, Lane, type WaitingEvent } from './lane.ts'
-import { endDelivery, moveCursor, OFF_REASON, type Tried, type Written, writeAttempt } from './outcome.ts'
+import {
+  ENDED_BY_FAILURES,
+  endDelivery,
+  moveCursor,
+  OFF_REASON,
+  type Tried,
+  type Written,
+  writeAttempt,
+} from './outcome.ts'
 import { payloadOf } from './payload.ts'
+import { endPending } from './pending.ts'
 import { activeWebhooks, findWebhookById, openSecret } from './webhooks.ts'
 
 /** Attempts under way over all webhooks, beyond the one that each may always have. */
@@ -118,6 +127,8 @@ export class WebhookDispatcher {
     }
     try {
       const secret = openSecret(keys, webhook)
+      // Also what a crash left of it; nothing, for a webhook that its user switched off.
+      if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
       const entry = this.#entries.get(id)
       if (entry) entry.lane.change(webhook, secret)
       else this.#add(new Lane(db, webhook, secret))
@@ -159,7 +170,8 @@ export class WebhookDispatcher {
     if (wakeAt !== undefined && wakeAt <= now) wakeAt = undefined
     while (this.#hasRoom(lane)) {
       const delivery = due.shift()
-      if (delivery) this.#begin(entry, { kind: 'stored', delivery })
+      // One of the same recipient is begun when that is over, which looks again.
+      if (delivery && !lane.isBusy(delivery)) this.#begin(entry, { kind: 'stored', delivery })
       if (!this.#hasRoom(lane)) break
       const next = lane.nextEvent(this.#durableSeq.get(lane.webhook.accountId) ?? 0, now)
       if (typeof next === 'object') this.#begin(entry, { kind: 'event', event: next })
@@ -182,12 +194,17 @@ export class WebhookDispatcher {
     lane.running++
     this.#attempts++
     if (task.kind === 'event') lane.begin(task.event)
-    else lane.beginStored(task.delivery.id)
-    const running = this.#run(entry, task).catch((error: unknown) => {
-      this.#app.log.error({ err: error, webhook: lane.webhook.id }, 'a webhook delivery failed in an unexpected way')
+    else lane.beginStored(task.delivery)
+    this.#background(this.#run(entry, task))
+  }
+
+  /** What `stop` waits for. */
+  #background(work: Promise<void>): void {
+    const logged = work.catch((error: unknown) => {
+      this.#app.log.error({ err: error }, 'something of the webhooks failed in an unexpected way')
     })
-    this.#running.add(running)
-    void running.finally(() => this.#running.delete(running))
+    this.#running.add(logged)
+    void logged.finally(() => this.#running.delete(logged))
   }
 
   /** Makes an attempt, then gives back its place. What did not come to a stored outcome stays begun: the cursor never passes it. */
@@ -199,7 +216,7 @@ export class WebhookDispatcher {
       isOver = true
       lane.running--
       this.#attempts--
-      if (task.kind === 'event') lane.freeKey(task.event)
+      lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
       this.#pumpId(lane.webhook.id)
     }
     try {

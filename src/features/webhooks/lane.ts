@@ -32,7 +32,13 @@ interface StoredRow {
   event: string
   payload: string | null
   attempts: number
+  emailId: number | null
+  recipientId: number | null
 }
+
+const DUE = `SELECT id, webhook_deliveries.seq, event, payload, attempts, email_id AS emailId, recipient_id AS recipientId
+  FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
+  WHERE webhook_id = ? AND next_at <= ?`
 
 const sql = prepared((db) => ({
   events: db.prepare<EventRow, [number, number, number, number]>(
@@ -42,13 +48,9 @@ const sql = prepared((db) => ({
   told: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
-  due: db.prepare<StoredRow, [number, number, number]>(
-    `SELECT id, seq, event, payload, attempts FROM webhook_deliveries
-     WHERE webhook_id = ? AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
-  ),
-  dueTests: db.prepare<StoredRow, [number, number, number]>(
-    `SELECT id, seq, event, payload, attempts FROM webhook_deliveries
-     WHERE webhook_id = ? AND next_at <= ? AND event = 'test' ORDER BY next_at, id LIMIT ?`,
+  due: db.prepare<StoredRow, [number, number, number, number]>(`${DUE} ORDER BY next_at, id LIMIT ?`),
+  dueTests: db.prepare<StoredRow, [number, number, number, number]>(
+    `${DUE} AND event = 'test' ORDER BY next_at, id LIMIT ?`,
   ),
   firstDue: db.prepare<{ at: number | null }, [number]>(
     'SELECT MIN(next_at) AS at FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
@@ -72,6 +74,8 @@ export interface DueDelivery {
   readonly event: string
   readonly payload: string | null
   readonly attempts: number
+  /** As that of its event. */
+  readonly key: string
 }
 
 export class Lane {
@@ -146,7 +150,7 @@ export class Lane {
   /** Reads a page; false when there is nothing more. */
   #read(durableSeq: number): boolean {
     if (this.#readSeq >= durableSeq) return false
-    const { id, accountId, events } = this.webhook
+    const { accountId, events } = this.webhook
     const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
     for (const row of rows) {
       const event = eventType(row.type)
@@ -154,7 +158,7 @@ export class Lane {
       this.#waiting.push({
         seq: row.seq,
         event,
-        key: row.recipientId === null ? `email ${row.emailId ?? `${id}-${row.seq}`}` : `recipient ${row.recipientId}`,
+        key: keyOf(row),
         notBefore: row.createdAt === null ? 0 : row.createdAt + HOLD_MS,
       })
     }
@@ -168,7 +172,7 @@ export class Lane {
   }
 
   /** The attempt is over: the next event of the recipient may be told. */
-  freeKey({ key }: WaitingEvent): void {
+  freeKey({ key }: Pick<WaitingEvent, 'key'>): void {
     this.#busyKeys.delete(key)
   }
 
@@ -181,9 +185,10 @@ export class Lane {
   dueDeliveries(now: Millis, limit: number): DueDelivery[] {
     const { due, dueTests } = sql(this.#db)
     return (this.webhook.isActive ? due : dueTests)
-      .all(this.webhook.id, now, limit + this.#stored.size)
+      .all(this.webhook.accountId, this.webhook.id, now, limit + this.#stored.size)
       .filter(({ id }) => !this.#stored.has(id))
       .slice(0, limit)
+      .map((row) => ({ ...row, key: keyOf(row) }))
   }
 
   /** When the next stored delivery is due; undefined: there is none. */
@@ -191,11 +196,37 @@ export class Lane {
     return sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
   }
 
-  beginStored(id: number): void {
+  /** Something else of the same recipient is under way. */
+  isBusy({ key }: Pick<WaitingEvent, 'key'>): boolean {
+    return this.#busyKeys.has(key)
+  }
+
+  beginStored({ id, key }: DueDelivery): void {
     this.#stored.add(id)
+    this.#busyKeys.add(key)
   }
 
   endStored(id: number): void {
     this.#stored.delete(id)
   }
 }
+
+/** Events of one recipient have the same key, and those of an email that are of no recipient; what is of no email stands alone. */
+const keyOf = ({
+  seq,
+  id,
+  emailId,
+  recipientId,
+}: {
+  seq: number | null
+  id?: number
+  emailId: number | null
+  recipientId: number | null
+}) =>
+  recipientId !== null
+    ? `recipient ${recipientId}`
+    : emailId !== null
+      ? `email ${emailId}`
+      : seq !== null
+        ? `event ${seq}`
+        : `delivery ${id}`

@@ -11,6 +11,7 @@ import { audit } from '../audit-logs/audit.ts'
 import type { AttemptResult } from './attempt.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
+import { endSlice } from './pending.ts'
 
 /** What was tried. */
 export type Tried =
@@ -41,9 +42,6 @@ const sql = prepared((db) => ({
      WHERE id = ?`,
   ),
   give: db.prepare('UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id = ?'),
-  endPending: db.prepare(
-    'UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE webhook_id = ? AND next_at IS NOT NULL',
-  ),
   succeeded: db.prepare(
     'UPDATE webhooks SET failure_count = 0, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
   ),
@@ -60,6 +58,9 @@ const statusCode = (status: DeliveryStatus): number => DELIVERY_STATUSES.indexOf
 
 /** What `last_failure_reason` says of a webhook that failures have switched off. */
 export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failures`
+
+/** What the history says of deliveries that waited when failures switched their webhook off. */
+export const ENDED_BY_FAILURES = `The webhook was ${OFF_REASON}.`
 
 export interface Written {
   /** When the delivery is tried again; undefined: never. */
@@ -127,9 +128,9 @@ function writeDelivery(
   } else sql(tx.db).update.run(statusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
 }
 
-/** Too many failures in a row: no more attempts, and what waits for one is undeliverable. */
+/** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
 function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
-  sql(tx.db).endPending.run(statusCode('undeliverable'), `The webhook was ${OFF_REASON}.`, webhookId)
+  endSlice(tx, webhookId, ENDED_BY_FAILURES)
   sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
   const accountUuid = formatUuid(webhook.accountUuid)
   audit(

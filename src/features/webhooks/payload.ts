@@ -63,13 +63,19 @@ const outcome = (told: Told): Body => ({
   ip_address: told.data.ip_address ?? '',
 })
 
+/** The rejection text is the reply; where nobody replied, for example when retries ran out, it is what ended them. */
+const bounce = (told: Told): Body => {
+  const body = outcome(told)
+  return { ...body, smtp_response: body['smtp_response'] || (told.data.reason ?? '') }
+}
+
 const outcomeWithReason = (told: Told): Body => ({ ...outcome(told), reason: told.data.reason ?? '' })
 
 /** The event types that webhooks are told of, each with its own fields; the others are not in it. */
 const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
   sent: (told) => ({ ...outcome(told), smtp_response: null, ip_address: null }),
   delivered: outcome,
-  bounced: outcome,
+  bounced: bounce,
   failed: outcomeWithReason,
   rejected: outcomeWithReason,
   uncertain: outcomeWithReason,

@@ -28,7 +28,7 @@ const sql = prepared((db) => ({
     'SELECT COUNT(*) AS n FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
   ),
   end: db.prepare(
-    `UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id IN
+    `UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = coalesce(error || ' ', '') || ? WHERE id IN
      (SELECT id FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?)`,
   ),
 }))
@@ -49,7 +49,7 @@ export const countPending = (db: Database, webhookId: number): number => sql(db)
 
 /**
  * Ends what still waits for a webhook that was switched off or deleted, slice by slice; tests go on, because they are told to inactive webhooks too.
- * @param error what the history says of it
+ * @param error what the history says of it, behind what was wrong with the last attempt
  */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
   for (let ended = SLICE; ended === SLICE; ) ended = await app.commit.write((tx) => endSlice(tx, webhookId, error))

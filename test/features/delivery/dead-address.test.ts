@@ -19,7 +19,7 @@ describe('the address takes no mail', () => {
     ['550 Unrouteable address'],
     ['550 Requested action not taken: mailbox unavailable'],
     ['554 delivery error: This mailbox is disabled', 'body'],
-    ['550 5.5.0 User unknown'],
+    ['550 5.0.0 User unknown'],
   ]
   test.each(cases)('%s', (text, phase = 'rcpt') => expect(isAddressDead(replyOf(text), phase)).toBe(true))
 })

@@ -1,5 +1,4 @@
 /** @module Webhooks over HTTP for tests of the resource: nothing is sent here, and events are recorded as the features record them. */
-import type { Actor } from '#features/app.ts'
 import { type EventData, type EventType, record } from '#features/events/record.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
@@ -31,8 +30,6 @@ export interface WebhookApi extends EmailApi {
   finish(id: string, delivery: { event: string; status: 1 | 2; seq?: number | null; createdAt?: number }): void
   /** `action` and `resource_id` of the audit log's newest rows, oldest first. */
   audited(count: number): Promise<[unknown, unknown][]>
-  readonly accountId: number
-  readonly owner: Actor
 }
 
 export async function createWebhookApi(options: TestAppOptions = {}): Promise<WebhookApi> {
@@ -52,8 +49,6 @@ export async function createWebhookApi(options: TestAppOptions = {}): Promise<We
   let finished = 0
   return {
     ...service,
-    accountId: actor.accountId,
-    owner: actor,
     addWebhook: (request = {}) =>
       data('POST', '/v1/webhooks', { ...HOOK, ...request }) as Promise<Json & { id: string; secret: string }>,
     webhook: (id) => data('GET', `/v1/webhooks/${id}`),

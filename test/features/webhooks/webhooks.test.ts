@@ -289,11 +289,16 @@ describe('a PUT', () => {
     const { id } = await addWebhook()
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     await api('POST', `/v1/webhooks/${id}/test`)
+    // The last one has had an attempt.
+    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The answer was 503.' WHERE seq = 450")
     await put(id, { is_active: false })
     expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(['test'])
-    const ended = await api('GET', `/v1/webhooks/${id}/deliveries?status=undeliverable&per_page=1`)
+    const ended = await api('GET', `/v1/webhooks/${id}/deliveries?status=undeliverable&per_page=2`)
     expect(ended.body).toMatchObject({
-      data: [{ status: 'undeliverable', attempts: 0, next_attempt_at: null, error: 'The webhook was switched off.' }],
+      data: [
+        { attempts: 1, next_attempt_at: null, error: 'The answer was 503. The webhook was switched off.' },
+        { attempts: 0, next_attempt_at: null, error: 'The webhook was switched off.' },
+      ],
       pagination: { total: 450 },
     })
     await put(id, { is_active: true })

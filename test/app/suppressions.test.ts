@@ -1,0 +1,74 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+interface Listed {
+  readonly total: number
+  readonly suppressions: readonly { readonly email_address: string; readonly reason: string }[]
+}
+
+test('addresses are added, listed and removed, without a service and with one', async () => {
+  using data = dataFolder()
+  const { key } = await setUp(data.settings)
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await tassis(['suppressions', ...args], data.settings)
+    return { exitCode, out: stdout.trimEnd(), stderr }
+  }
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  expect((await run('add', 'Bob@Bücher.test')).out).toMatch(
+    /^bob@xn--bcher-kva\.test is on the list since .*Z: manual\.$/,
+  )
+  await using service = await startServing(data.settings)
+  await run('add', 'carol@x.test', '--reason', 'complaint')
+  const seen = await fetch(`${service.url}/v1/suppressions`, { headers: { authorization: `Bearer ${key}` } })
+  expect(((await seen.json()) as { data: unknown[] }).data).toMatchObject([
+    { email_address: 'carol@x.test', reason: 'complaint' },
+    { email_address: 'bob@xn--bcher-kva.test', reason: 'manual' },
+  ])
+  expect((await run('list', '--limit', '1')).out).toMatch(/\ncarol@x\.test +complaint .*\n… and 1 more \(--limit\)$/)
+  expect(await tassisJson<Listed>(['suppressions', 'list', '--reason', 'manual'], data.settings)).toMatchObject({
+    total: 1,
+    suppressions: [{ email_address: 'bob@xn--bcher-kva.test' }],
+  })
+  expect((await run('remove', 'CAROL@x.test')).out).toBe('Removed 1 suppression.')
+  expect((await run('remove', 'carol@x.test')).out).toBe('It was not on the list.')
+  expect(await run('add', 'nobody')).toEqual({
+    exitCode: 1,
+    out: '',
+    stderr: 'tassis: "nobody" is not an address: it has no @ after a local part.\n',
+  })
+})
+
+test('a file is imported and exported; wrong lines are told and end with 1, a wrong file changes nothing', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const file = join(data.path, 'list.csv')
+  const importFile = async (content: string | Uint8Array) => {
+    writeFileSync(file, content)
+    return tassis(['suppressions', 'import', file], data.settings)
+  }
+  const many = Array.from({ length: 2_500 }, (_, i) => `u${i}@x.test,old list`)
+  const first = await importFile(`\ufeffemail_address,reason\n${many.join('\n')}\nnobody,x\n`)
+  expect([first.exitCode, first.stdout]).toEqual([
+    1,
+    '2501 lines: 2500 imported, 0 on the list before, 1 wrong.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
+  ])
+  const exported = await tassis(['suppressions', 'export'], data.settings)
+  expect(exported.stdout).toBe(['email_address,reason,stream', ...many.map((line) => `${line},`), ''].join('\r\n'))
+  const again = await importFile(exported.stdout)
+  expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 on the list before, 0 wrong.\n'])
+  for (const [content, message] of [
+    ['email\na@x.test\n', /no column "email"/],
+    [new Uint8Array([0x61, 0xe9]), /not in UTF-8/],
+  ] as const) {
+    const refused = await importFile(content)
+    expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toMatch(message)
+  }
+  const missing = await tassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
+  expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringMatching(/none\.csv cannot be read: ENOENT/)])
+})

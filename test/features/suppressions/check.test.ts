@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'bun:test'
+import { suppressionKey, suppressionOf } from '#features/suppressions/check.ts'
+import { suppress, unsuppress } from '#features/suppressions/suppress.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+
+describe('the key of an address', () => {
+  test.each([
+    ['Bob@Example.COM', 'bob@example.com'],
+    ['JOS\u00c9@Example.com', 'jos\u00e9@example.com'],
+    ['jose\u0301@example.com', 'jos\u00e9@example.com'],
+    ['bob@B\u00dcCHER.example', 'bob@xn--bcher-kva.example'],
+    ['bob@XN--BCHER-KVA.example', 'bob@xn--bcher-kva.example'],
+    ['"bob"@example.com', 'bob@example.com'],
+    [' bob@example.com ', 'bob@example.com'],
+    ['\u0130rem@example.com', 'i\u0307rem@example.com'],
+    ['no address', 'no address'],
+    ['', ''],
+  ])('of %j is %j', (address, key) => expect(suppressionKey(address)).toBe(key))
+
+  test('of a key is itself, whatever the text', () => {
+    let seed = 1
+    const next = (below: number) => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % below
+    }
+    const pieces = [
+      'a',
+      'Z',
+      '@',
+      '.',
+      '"',
+      '\\',
+      ' ',
+      'xn--',
+      '-',
+      '\u0130',
+      '\u0307',
+      '\u0301',
+      '\u1e9e',
+      '\u03a3',
+      '\u212b',
+      '\ufb01',
+      'ü',
+      '%61',
+    ]
+    for (let round = 0; round < 20_000; round++) {
+      const text = Array.from({ length: 1 + next(9) }, () =>
+        next(3) === 0 ? String.fromCodePoint(0x20 + next(0x24_00)) : pieces[next(pieces.length)],
+      ).join('')
+      const key = suppressionKey(text)
+      if (suppressionKey(key) !== key) throw new Error(`${JSON.stringify(text)} has the key ${JSON.stringify(key)}`)
+    }
+  })
+})
+
+async function start() {
+  const service = await createTestApp()
+  const { app } = service
+  const { accountId } = await createTestAccount(app)
+  const place = { accountId, address: 'Bob@x.test' }
+  return {
+    service,
+    accountId,
+    put: (more: Partial<Parameters<typeof suppress>[2]>) =>
+      app.commit.write((tx) => suppress(app, tx, { ...place, reason: 'unsubscribe', covers: 'marketing', ...more })),
+    take: (more: Partial<Parameters<typeof unsuppress>[2]>) =>
+      app.commit.write((tx) => unsuppress(app, tx, { ...place, covers: 'marketing', ...more })),
+    /** Reason for which mail is stopped: transactional or not, of a stream, to a list. */
+    stopped: (transactional: boolean, streamId = 1, listId?: number) =>
+      suppressionOf(app.db, { accountId, address: 'bob@X.test', transactional, streamId, listId })?.reason,
+    write: (run: (tx: Tx) => undefined) => app.commit.write(run),
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  }
+}
+
+test('the first suppression of all mail stays, and unsubscriptions have rows of their own beside it', async () => {
+  await using t = await start()
+  expect(await t.put({ covers: 'all', reason: 'hard_bounce' })).toBe(true)
+  expect(await t.put({ covers: 'all', reason: 'complaint', streamId: 7 })).toBe(false)
+  expect(await t.put({ streamId: 7 })).toBe(true)
+  expect(await t.put({ streamId: 7 })).toBe(false)
+  expect(await t.put({})).toBe(true)
+  expect(await t.put({ listId: 3 })).toBe(true)
+  expect(
+    t.service.app.db.query('SELECT covers, stream_id, list_id, reason FROM suppressions ORDER BY id').all(),
+  ).toEqual([
+    { covers: 0, stream_id: 0, list_id: 0, reason: 'hard_bounce' },
+    { covers: 1, stream_id: 7, list_id: 0, reason: 'unsubscribe' },
+    { covers: 1, stream_id: 0, list_id: 0, reason: 'unsubscribe' },
+    { covers: 1, stream_id: 0, list_id: 3, reason: 'unsubscribe' },
+  ])
+  expectBalanced(t.service)
+})
+
+test('an unsubscription stops marketing of its stream, or of its list, or of all', async () => {
+  await using t = await start()
+  await t.put({ streamId: 7 })
+  expect([t.stopped(false, 7), t.stopped(false, 8), t.stopped(true, 7), t.stopped(false, 7, 3)]).toEqual([
+    'unsubscribe',
+    undefined,
+    undefined,
+    'unsubscribe',
+  ])
+  await t.take({ streamId: 7 })
+  await t.put({ listId: 3 })
+  expect([t.stopped(false, 7), t.stopped(false, 7, 3), t.stopped(false, 7, 4)]).toEqual([
+    undefined,
+    'unsubscribe',
+    undefined,
+  ])
+  await t.put({})
+  expect([t.stopped(false, 8), t.stopped(false, 9, 4), t.stopped(true, 7, 3)]).toEqual([
+    'unsubscribe',
+    'unsubscribe',
+    undefined,
+  ])
+})
+
+test('what is taken off is one row, and only with the reason that was asked for', async () => {
+  await using t = await start()
+  await t.put({ streamId: 7 })
+  await t.put({})
+  expect(await t.take({ streamId: 7, reason: 'complaint' })).toBe(false)
+  expect(await t.take({ streamId: 8 })).toBe(false)
+  expect(await t.take({ streamId: 7, reason: 'unsubscribe' })).toBe(true)
+  expect(await t.take({ streamId: 7 })).toBe(false)
+  expect(t.stopped(false, 7)).toBe('unsubscribe')
+  expect(await t.take({})).toBe(true)
+  expect(t.stopped(false, 7)).toBeUndefined()
+  expectBalanced(t.service)
+})
+
+test('a write that is undone leaves neither row nor count', async () => {
+  await using t = await start()
+  const { app } = t.service
+  const undone = app.commit.write((tx) => {
+    suppress(app, tx, { accountId: t.accountId, address: 'bob@x.test', reason: 'manual', covers: 'all' })
+    throw new Error('undo')
+  })
+  await expect(undone).rejects.toThrow('undo')
+  expect(t.stopped(true)).toBeUndefined()
+  expectBalanced(t.service)
+})
