@@ -37,7 +37,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/o/:token',
       ({ params, request }) => {
-        const recipient = readPixel(key, params.token)
+        const recipient = readPixel(key, textOf(params.token))
         if (!recipient) return htmlResponse(unknownPage(), 404)
         note(request, recipient)
         return new Response(PIXEL, {
@@ -50,7 +50,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/c/:token/:target',
       ({ params, request }) => {
-        const link = readLink(key, params.token, params.target)
+        const link = readLink(key, textOf(params.token), textOf(params.target))
         const location = link && URL.parse(link.url)
         if (!link || !location) return htmlResponse(unknownPage(), 404)
         note(request, link, link.url)
@@ -59,6 +59,9 @@ export function trackingPages(app: App) {
       hidden,
     )
 }
+
+/** Elysia gives null for a segment that is not UTF-8. */
+const textOf = (segment: string | null): string => segment ?? ''
 
 const unknownPage = () => html`<!doctype html>
 <html lang="en">

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/app.ts'
 import { claimLane } from '#features/delivery/claim.ts'
+import { writeOutcome } from '#features/delivery/outcome.ts'
 import { suppress } from '#features/suppressions/suppress.ts'
 import { addSuppression } from '#features/suppressions/suppressions.ts'
 import { at } from '#test/support/api.ts'
@@ -286,5 +287,28 @@ test('a suppression and a claim that meet: whichever comes first decides, and th
     expect((await statuses(emails, id))[0]).toBe(claimed === 1 ? 'processing' : 'rejected')
     expect(await claim()).toBe(0)
   }
+  expectBalanced(emails)
+})
+
+test.each([
+  ['a sandbox email', UNVERIFIED, 'sandbox', 0],
+  ['any other', 'sender.test', 'receiver.test', 1],
+] as const)('a bounce of %s suppresses as many addresses as it should', async (_, domain, lane, suppressions) => {
+  await using emails = await createEmailApi()
+  const { app, clock } = emails
+  const { id } = await emails.accepted({ from: `a@${domain}` })
+  await app.commit.write((tx) => {
+    for (const claimed of claimLane(app, tx, lane, { limit: 10, now: clock.now() })) {
+      const verdict = {
+        kind: 'bounced',
+        category: 'invalid_recipient',
+        reply: '550 5.1.1 No such user',
+        isAddressDead: true,
+      } as const
+      writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
+    }
+  })
+  expect((await statuses(emails, id))[0]).toBe('bounced')
+  expect(emails.stored()).toMatchObject({ suppressions })
   expectBalanced(emails)
 })

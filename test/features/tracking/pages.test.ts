@@ -275,6 +275,12 @@ test.each(['POST', 'PUT', 'DELETE'])('%s is a 405', async (method) => {
 
 describe('no open redirect:', () => {
   const evil = Buffer.from('https://evil.test/').toString('base64url')
+  test('with what is no text in its path is a 404', async () => {
+    await using tracked = await createTracked()
+    for (const path of ['/t/o/%E0%A4%A', '/t/c/%E0%A4%A/x', '/t/c/x/%ff', '/u/%ff'])
+      expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
+  })
+
   test.each([
     ['a target of a stranger under a token of ours', (link: string) => link.replace(/[^/]+$/, evil)],
     ['a token that was changed', (link: string) => link.replace('/t/c/A', '/t/c/B')],
