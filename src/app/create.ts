@@ -9,7 +9,14 @@ import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
 import { recipientEmailId } from '#features/emails/read.ts'
-import { accountsWithEvents, createEventTime, flushCounters, getMeta, lastSeqOf, setMeta } from '#features/events/record.ts'
+import {
+  accountsWithEvents,
+  createEventTime,
+  flushCounters,
+  getMeta,
+  lastSeqOf,
+  setMeta,
+} from '#features/events/record.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { ContentStore } from '#platform/content/store.ts'

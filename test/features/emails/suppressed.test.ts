@@ -193,6 +193,9 @@ describe('the quota', () => {
     expect(account.used()).toBe(4)
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectRefusal(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
+    // Also when the quota was lowered below what is used.
+    account.emails.app.db.run('UPDATE accounts SET monthly_quota = 1')
+    expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectBalanced(account.emails)
   })
 
