@@ -78,6 +78,8 @@ export function classifyReply(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' 
   // An address that the server says does not exist is that, whatever else its words mention.
   if (byCode === 'invalid_recipient' && phase === 'rcpt') return byCode
   const byText = BY_TEXT.find(([pattern]) => pattern.test(reply.text))?.[1]
+  // 5.5.0 is "other": what outlook.com says with it of a mailbox that is not there.
+  if (byCode === 'protocol_error' && byText === 'invalid_recipient') return byText
   if (byCode !== undefined) return byCode
   if (byText !== undefined) return byText
   if (detail?.startsWith('7.')) return 'policy'

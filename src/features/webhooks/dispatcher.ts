@@ -6,7 +6,7 @@
  * for it.
  */
 import type { App } from '#features/app.ts'
-import type { Timer } from '#platform/clock.ts'
+import type { Millis, Timer } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -117,15 +117,15 @@ export class WebhookDispatcher {
     return this.#attempts
   }
 
-  /** A webhook is new or was changed, or something of it is due. */
+  /** A webhook is new or was changed, or something of it is due. Never throws: it is called by a signal. */
   #load(id: number): void {
     const { db, keys, log } = this.#app
-    const webhook = findWebhookById(db, id)
-    if (!webhook || webhook.deletedAt !== null) {
-      this.#forget(id)
-      return
-    }
     try {
+      const webhook = findWebhookById(db, id)
+      if (!webhook || webhook.deletedAt !== null) {
+        this.#forget(id)
+        return
+      }
       const secret = openSecret(keys, webhook)
       // Also what a crash left of it; nothing, for a webhook that its user switched off.
       if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
@@ -133,7 +133,10 @@ export class WebhookDispatcher {
       if (entry) entry.lane.change(webhook, secret)
       else this.#add(new Lane(db, webhook, secret))
     } catch (error) {
-      log.error({ err: error, webhook: id }, 'a webhook is told nothing, because its secret cannot be opened')
+      log.error(
+        { err: error, webhook: id },
+        'a webhook is told nothing, because it cannot be read or its secret not be opened',
+      )
       this.#forget(id)
     }
     this.#pumpId(id)
@@ -154,20 +157,42 @@ export class WebhookDispatcher {
     this.#byAccount.get(entry.lane.webhook.accountId)?.delete(id)
   }
 
+  /** Storage takes outcomes again: whatever waited for that goes on. */
+  #pumpAll(): void {
+    for (const entry of [...this.#entries.values()]) this.#pump(entry)
+  }
+
   #pumpId(id: number): void {
     const entry = this.#entries.get(id)
     if (entry) this.#pump(entry)
   }
 
-  /** Begins whatever may be begun now: stored deliveries that are due and new events in turn. */
+  /** Begins whatever may be begun now, and looks again when more may be. Never throws: it is called by signals and timers. */
   #pump(entry: Entry): void {
     if (this.#isStopping) return
+    const { clock, log } = this.#app
+    const { lane } = entry
+    entry.timer?.cancel()
+    let sleepMs: number | undefined
+    try {
+      const wakeAt = this.#beginDue(entry)
+      sleepMs = wakeAt === undefined ? undefined : Math.min(wakeAt - clock.now(), LONGEST_SLEEP_MS)
+    } catch (error) {
+      log.error({ err: error, webhook: lane.webhook.id }, 'a webhook could not be told what is next; it is tried again')
+      sleepMs = STORAGE_RETRY_MS
+    }
+    if (sleepMs !== undefined) entry.timer = clock.after(sleepMs, () => this.#pump(entry))
+    this.#storeCursorLater(entry)
+  }
+
+  /** Stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
+  #beginDue(entry: Entry): Millis | undefined {
     const { lane } = entry
     const now = this.#app.clock.now()
-    entry.timer?.cancel()
-    let wakeAt = lane.firstDue()
-    const due = wakeAt !== undefined && wakeAt <= now ? lane.dueDeliveries(now, DUE_AT_ONCE) : []
-    if (wakeAt !== undefined && wakeAt <= now) wakeAt = undefined
+    const firstDue = lane.firstDue()
+    const isDue = firstDue !== undefined && firstDue <= now
+    const due = isDue ? lane.dueDeliveries(now, DUE_AT_ONCE) : []
+    let wakeAt = isDue ? undefined : firstDue
     while (this.#hasRoom(lane)) {
       const delivery = due.shift()
       // One of the same recipient is begun when that is over, which looks again.
@@ -178,9 +203,7 @@ export class WebhookDispatcher {
       else if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
       if (!delivery && typeof next !== 'object') break
     }
-    if (wakeAt !== undefined)
-      entry.timer = this.#app.clock.after(Math.min(wakeAt - now, LONGEST_SLEEP_MS), () => this.#pump(entry))
-    this.#storeCursorLater(entry)
+    return wakeAt
   }
 
   #hasRoom(lane: Lane): boolean {
@@ -272,7 +295,7 @@ export class WebhookDispatcher {
     for (let isRefused = false; ; ) {
       try {
         const written = await write()
-        if (isRefused) this.#refused--
+        if (isRefused && --this.#refused === 0) this.#pumpAll()
         return written
       } catch (error) {
         this.#app.log.error({ err: error }, 'the outcome of a webhook attempt could not be stored; it is tried again')

@@ -9,7 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
 import type { AttemptResult } from './attempt.ts'
-import { DELIVERY_STATUSES, type DeliveryStatus } from './event-names.ts'
+import { deliveryStatusCode } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
 import { endSlice } from './pending.ts'
 
@@ -53,8 +53,6 @@ const sql = prepared((db) => ({
   ),
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
 }))
-
-const statusCode = (status: DeliveryStatus): number => DELIVERY_STATUSES.indexOf(status)
 
 /** What `last_failure_reason` says of a webhook that failures have switched off. */
 export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failures`
@@ -120,12 +118,12 @@ function writeDelivery(
       webhookId,
       tried.seq,
       tried.event,
-      statusCode(status),
+      deliveryStatusCode(status),
       nextAt ?? null,
       ...facts,
       result.at,
     )
-  } else sql(tx.db).update.run(statusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
+  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
 }
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
@@ -148,7 +146,7 @@ function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
 
 /** Ends a delivery that cannot be made, because what it was to tell is gone. */
 export const endDelivery = (tx: Tx, deliveryId: number, error: string): void =>
-  void sql(tx.db).give.run(statusCode('undeliverable'), error, deliveryId)
+  void sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, deliveryId)
 
 /** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */
 export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>

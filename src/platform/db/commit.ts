@@ -126,11 +126,23 @@ export class Committer {
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
-      if (deltas.size > 0) this.#options.onDurable?.(deltas)
+      this.#tellDurable(deltas)
       this.#checkpointWhenLarge()
     }
     if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
     this.#running = false
+  }
+
+  #tellDurable(deltas: ReadonlyMap<string, number>): void {
+    if (deltas.size === 0) return
+    try {
+      this.#options.onDurable?.(deltas)
+    } catch (error) {
+      // A bug of the listener, told like any other; the loop must not end with it.
+      queueMicrotask(() => {
+        throw error
+      })
+    }
   }
 
   /** Runs one transaction over the head of the queue; rejects the failed entries and returns the committed ones, to be synced. */

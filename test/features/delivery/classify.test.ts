@@ -15,6 +15,8 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
     'rcpt',
     'invalid_recipient',
   ],
+  [550, '5.5.0 Requested action not taken: mailbox unavailable (S2017062302)', 'rcpt', 'invalid_recipient'],
+  [550, '5.5.1 Invalid command', 'rcpt', 'protocol_error'],
   [550, 'No such user here', 'rcpt', 'invalid_recipient'],
   [550, 'Requested action not taken', 'rcpt', 'invalid_recipient'],
   [552, '5.2.2 The email account that you tried to reach is over quota', 'rcpt', 'mailbox_full'],

@@ -388,27 +388,59 @@ describe('a restart', () => {
   })
 })
 
-test('what the database refuses is not lost: the outcome is written again, and nothing more is begun meanwhile', async () => {
-  await using service = await startWebhookService()
-  const webhook = await service.addWebhook(['sent'])
-  const { commit } = service.app
-  const write = commit.write.bind(commit)
-  await tellMany(service, 1)
-  await service.settled(webhook, 1)
-  const [first, second] = [await service.email(), await service.email()]
-  await service.tell(first, 'sent')
-  await service.tell(second, 'sent')
-  // As a full disk refuses: everything that is written from now on.
-  let refusals = 0
-  commit.write = (() => {
-    refusals++
-    return Promise.reject(new Error('full'))
-  }) as typeof commit.write
-  service.release()
-  await eventually(() => refusals > 0)
-  const begun = service.receiver.requests.length
-  commit.write = write
-  service.clock.advance(seconds(1))
-  await service.settled(webhook, 3)
-  expect({ begun: begun - 1 < 3, told: service.receiver.requests.length }).toEqual({ begun: true, told: 3 })
+describe('while the database refuses outcomes', () => {
+  /** As a full disk: everything that is written is refused, until `end`. */
+  function refuseWrites({ app: { commit } }: WebhookService) {
+    const write = commit.write.bind(commit)
+    let refusals = 0
+    commit.write = (() => {
+      refusals++
+      return Promise.reject(new Error('full'))
+    }) as typeof commit.write
+    return {
+      refusals: () => refusals,
+      end() {
+        commit.write = write
+      },
+    }
+  }
+
+  test('nothing more is begun, and no outcome is lost', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    const webhook = await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
+    const full = refuseWrites(service)
+    service.release()
+    // The second was begun before the outcome of the first was refused.
+    await eventually(() => full.refusals() >= 2)
+    expect({ requests: service.receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
+      requests: 3,
+      inFlight: 0,
+    })
+    full.end()
+    service.clock.advance(seconds(1))
+    await service.settled(webhook, 7)
+    expect(service.receiver.requests).toHaveLength(7)
+  })
+
+  test('a retry of another webhook that falls due is made when it takes them again', async () => {
+    await using service = await startWebhookService()
+    const [a, b] = [await service.addWebhook(['sent'], '/a'), await service.addWebhook(['bounced'], '/b')]
+    service.receiver.answer(({ url }) => ({ status: url === '/b' ? 500 : 200 }))
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.settled(b, 1)
+    service.receiver.answer({})
+    await service.tell(await service.email(), 'sent')
+    const full = refuseWrites(service)
+    service.release()
+    await eventually(() => full.refusals() >= 1)
+    toNextAttempt(service, b)
+    full.end()
+    service.clock.advance(seconds(1))
+    await eventually(() => service.deliveries(b)[0]?.status === 'delivered')
+    expect(await service.settled(a, 1)).toMatchObject([{ status: 'delivered' }])
+  })
 })
