@@ -20,8 +20,10 @@ const OPEN = 'open'
 const TABLE_ROW = /^\|(.*)\|$/
 const CELL_BORDER = /(?<!\\)\|/
 const REFERENCE = /^(test\/[\w./-]+\.test\.ts) › (.+)$/
-/** A check that is no test of `bun test`, such as `scripts/kill-test`. */
-const CHECK = /^scripts\/[\w-]+$/
+/** A check that is no test of `bun test`, such as `scripts/kill-test --webhooks`, as a line of scripts/test that runs it. */
+const CHECK = /^\s*check [\w-]+ \d+ (scripts\/[\w-]+.*)$/gm
+/** How long a check goes on says nothing of what it proves. */
+const ROUNDS = / --rounds \d+/
 const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE) (\/[^`?\s]*)`/g
 
 /** The rows of all tables of a Markdown text, their heads left out. */
@@ -42,13 +44,18 @@ function rowsOf(markdown: string): Row[] {
 const referencesOf = ({ proof }: Row): string[] =>
   proof === OPEN ? [] : proof.split('<br>').map((part) => part.trim())
 
+/** The commands that a script like scripts/test checks with, without their rounds. */
+const checksIn = (script: string): string[] =>
+  [...script.matchAll(CHECK)].map(([, command = '']) => command.replace(ROUNDS, ''))
+
+const CHECKS = checksIn(await Bun.file(join(ROOT, 'scripts/test')).text())
+
 /** What is wrong with a reference; undefined when its test exists. */
 async function faultOf(reference: string, titlesOf: (file: string) => Promise<TitlePath[] | undefined>) {
   const [, file = '', name = ''] = REFERENCE.exec(reference) ?? []
   if (file === '') {
-    if (CHECK.test(reference) && (await Bun.file(join(ROOT, 'scripts/test')).text()).includes(reference))
-      return undefined
-    return `"${reference}" is neither "${OPEN}" nor "test/path/file.test.ts › name" nor a script that scripts/test runs`
+    if (CHECKS.includes(reference)) return undefined
+    return `"${reference}" is neither "${OPEN}" nor "test/path/file.test.ts › name" nor what scripts/test runs`
   }
   const titles = await titlesOf(file)
   if (!titles) return `there is no file ${file}`
@@ -131,6 +138,16 @@ test('the check sees a file that is missing, a name that is wrong, and a test th
   expect([await faults(good), await faults(bad)]).toEqual([0, bad.length])
   expect(await faultOf('test/gone.test.ts › opens', titlesOf)).toBe('there is no file test/gone.test.ts')
   expect(await faultOf('soon', titlesOf)).toContain('neither')
-  expect(await faultOf('scripts/kill-test', titlesOf)).toBeUndefined()
-  expect(await faultOf('scripts/no-test', titlesOf)).toContain('neither')
+})
+
+test('the check sees a script that scripts/test does not run, or not with these words', async () => {
+  expect(
+    checksIn('  check a 300 scripts/a --rounds 3 --b\n# check c 1 scripts/c\ncheck d 1 bun d\nscripts/e\n'),
+  ).toEqual(['scripts/a --b'])
+  const names = ['scripts/kill-test', 'scripts/kill-test --webhooks', 'scripts/kill-test --web', 'scripts/test', 'soon']
+  const faults = await Promise.all(names.map((name) => faultOf(name, async () => undefined)))
+  expect(names.filter((_, index) => faults[index] === undefined)).toEqual([
+    'scripts/kill-test',
+    'scripts/kill-test --webhooks',
+  ])
 })

@@ -3,6 +3,7 @@
  */
 import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { requireKnownPlans } from '#features/accounts/plans.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
 import { startCaptureServer } from '#features/capture/server.ts'
@@ -31,7 +32,7 @@ import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
 import { createSignal } from '#platform/signal.ts'
-import { hours, MiB } from '#platform/units.ts'
+import { hours, MiB, seconds } from '#platform/units.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { migrations } from './migrations.ts'
@@ -39,6 +40,8 @@ import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 
 /** WAL size at which it is copied into the database. */
 const CHECKPOINT_BYTES = 64 * MiB
+
+const OUTGOING_DNS_EXCHANGES = 1024
 
 /** The service without its listeners: what CLI commands on a stopped service work with. */
 export interface OpenedApp {
@@ -68,6 +71,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const clock = options.clock ?? systemClock
   const log = options.log ?? createLog(config.logLevel)
   const authorities = readAuthorities(config)
+  requireKnownPlans(config)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
@@ -127,8 +131,11 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     }
     const resolver = options.resolver ?? createResolver(dns)
     const freshResolver = options.resolver ?? createResolver({ ...dns, cacheEntries: 0 })
+    // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
+    const outgoingResolver =
+      options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
     const ownPorts = new Set<number>()
-    const fetch = createOutgoingFetch({ config, clock, resolver, ownPorts, authorities })
+    const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
     const app: App = {
       config,
       clock,
@@ -154,6 +161,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       authenticator: createAuthenticator(app),
       async close() {
         fetch.close()
+        outgoingResolver.close()
         resolver.close()
         freshResolver.close()
         await Promise.all([commit.close(), content.close(), captures.close()])

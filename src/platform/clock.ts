@@ -21,6 +21,9 @@ export interface Clock {
   sleep(delayMs: number): Promise<void>
 }
 
+/** Resolves when everything else that waits for the event loop has had its turn: for work in pieces, so that requests get in between. */
+export const giveWay = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 /** setTimeout fires at once above this; a longer wait is made of several. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 

@@ -55,8 +55,9 @@ export class KeyRing {
   }
 
   /**
-   * The same ciphertext for the same plaintext and context: for tokens in messages, which must be the same bytes at every attempt. The nonce is a
-   * MAC of both, so no nonce is ever used for two plaintexts. `unseal` opens it.
+   * The same ciphertext for the same plaintext and context: for tokens in messages, which must be the same bytes at every attempt. The nonce is the
+   * first 96 bits of a MAC of both, under a subkey of its own: two plaintexts share one no sooner than two random nonces would, one chance in 2^33
+   * among 2^32 tokens. `unseal` opens it.
    */
   sealSame(plain: string | Uint8Array, context: string): Uint8Array {
     const nonce = hmacSha256(this.subkey('nonce'), Buffer.concat([Buffer.from(`${context}\0`), Buffer.from(plain)]))

@@ -85,6 +85,11 @@ test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () =
   expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(nameOf).sort())
 })
 
+test('what only the server has to know of a route is not told: of our own words there is only the scope', () => {
+  const own = operations.flatMap(([, operation]) => Object.keys(operation).filter((word) => word.startsWith('x-')))
+  expect([...new Set(own)]).toEqual(['x-required-scope'])
+})
+
 test('every operation has a summary, a tag, an id of its own, its scope, and all the parameters of its path', () => {
   const ids = operations.map(([, { operationId }]) => operationId)
   expect(new Set(ids).size).toBe(operations.length)

@@ -55,8 +55,8 @@ test('mail with transactional: false carries both fields, signed; one click ends
   if (!received) throw new Error('nothing was received')
   const fields = fieldsOf(received)
   expect(fields.get('list-unsubscribe-post')).toBe('List-Unsubscribe=One-Click')
-  const [, mailbox = '', subject = '', token = ''] =
-    /^<mailto:([^@]+)@send\.sender\.test\?subject=([\w-]+)>, <https:\/\/mail\.tassis\.test\/u\/([\w-]+)>$/.exec(
+  const [, token = '', mailbox = '', subject = ''] =
+    /^<https:\/\/mail\.tassis\.test\/u\/([\w-]+)>, <mailto:([^@]+)@send\.sender\.test\?subject=([\w-]+)>$/.exec(
       fields.get('list-unsubscribe') ?? '',
     ) ?? []
   expect([subject, decodeUnsubscribeAddress(flow.app, mailbox)]).toEqual([token, first.id])
@@ -99,7 +99,7 @@ test('each recipient of an email has an address of their own to unsubscribe, and
     {
       type: 'unsubscribed',
       recipient: 'eve@receiver.test',
-      data: { stream: 'news', list_id: null, reason: 'one-click' },
+      data: { stream: 'news', list_id: null, scope: 'stream', reason: 'one-click' },
     },
   ])
 

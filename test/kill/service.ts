@@ -102,6 +102,9 @@ export async function untilReady(service: ServiceProcess, url: string): Promise<
   throw new Error(`the service did not answer within ${STARTED_WITHIN_MS} ms`)
 }
 
-/** How the service is started: `serve` is the real command, `parts` the program in child.ts. */
-export const commandOf = (kind: 'serve' | 'parts'): readonly string[] =>
+/** `serve` is the real command, `parts` the program in child.ts. */
+export type ServiceKind = 'serve' | 'parts'
+
+/** How the service is started. */
+export const commandOf = (kind: ServiceKind): readonly string[] =>
   kind === 'serve' ? [process.execPath, MAIN, 'serve'] : [process.execPath, join(import.meta.dir, 'child.ts')]

@@ -22,7 +22,7 @@ export interface StoredWebhook {
   readonly twice: readonly number[]
 }
 
-/** The feed of the one account, from behind `after` on. */
+/** The feed of the one account, after `after`. */
 export const storedEvents = (db: Database, after: number): StoredEvent[] =>
   db
     .query<{ seq: number; type: number }, [number]>('SELECT seq, type FROM events WHERE seq > ? ORDER BY seq')

@@ -53,7 +53,7 @@ test('what was told and stored breaks no promise', () => {
   expect(underWayAtKill(GOOD, 1)).toEqual(new Set())
 })
 
-test('a cursor behind an event without a delivery, a second delivery of an event and a webhook that is off are told', () => {
+test('a cursor that has passed an event without a delivery, a second delivery of an event and a webhook that is off are told', () => {
   const broken = { ...stored(2, [told(2)]), twice: [2], isActive: false }
   expect(cursorViolations({ ...GOOD, stored: broken })).toEqual([
     'hook: the cursor is at 2, but sent 1 has no delivery',

@@ -45,7 +45,7 @@ export interface WebhookService extends EmailApi {
   tell(email: SentEmail, type: EventType, data?: EventData): Promise<number>
   /** The deliveries of a webhook, oldest first. */
   deliveries(webhook: MadeWebhook): StoredDelivery[]
-  /** Resolves with the deliveries once there are as many, and none of them is under way. */
+  /** Resolves with the deliveries once there are as many, and none of them is under way or due. */
   settled(webhook: MadeWebhook, count: number): Promise<StoredDelivery[]>
   /** Moves the clock over the time for which an email's first events are held. */
   release(): void
@@ -101,7 +101,8 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
     settled: (webhook, count) =>
       eventually(() => {
         const all = deliveries(webhook)
-        return service.webhooks?.inFlight === 0 && all.length >= count ? all : undefined
+        const isIdle = all.every(({ nextAt }) => nextAt === null || nextAt > clock.now())
+        return service.webhooks?.inFlight === 0 && isIdle && all.length >= count ? all : undefined
       }),
     release: () => clock.advance(2000),
     async [Symbol.asyncDispose]() {

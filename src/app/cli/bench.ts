@@ -11,7 +11,7 @@ import { startBenchReceiver } from '../bench/receiver.ts'
 import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from '../bench/run.ts'
 import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from '../bench/told.ts'
 import { VERSION } from '../version.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { type JsonOption, wholeNumber, withJson } from './options.ts'
 import { print, report, table } from './output.ts'
 
 interface Options extends JsonOption {
@@ -30,11 +30,11 @@ export function addBenchCommand(program: Command): void {
       .command('bench')
       .description('measure this machine: accepted and delivered emails a second, with data of its own that is removed')
       .option('--stored <list>', 'emails stored before, a comma list', wholeNumbers, [0, 100_000, 1_000_000])
-      .option('--runs <n>', 'runs of each, in turn; medians are shown', wholeNumber, 5)
-      .option('--connections <n>', 'HTTP connections', wholeNumber, 20)
-      .option('--accept-seconds <n>', 'how long emails are accepted while delivery is held', wholeNumber, 5)
-      .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber, 2000)
-      .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', countOrNone, 100_000)
+      .option('--runs <n>', 'runs of each, in turn; medians are shown', wholeNumber(1, MOST), 5)
+      .option('--connections <n>', 'HTTP connections', wholeNumber(1, MOST), 20)
+      .option('--accept-seconds <n>', 'how long emails are accepted while delivery is held', wholeNumber(1, MOST), 5)
+      .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber(1, MOST), 2000)
+      .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', wholeNumber(0, MOST), 100_000)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -93,15 +93,8 @@ function addToldCommands(program: Command): void {
     })
 }
 
-function countOrNone(text: string): number {
-  return text === '0' ? 0 : wholeNumber(text)
-}
-
-function wholeNumber(text: string): number {
-  const value = Number(text)
-  if (!/^\d{1,9}$/.test(text) || value === 0) throw new InvalidArgumentError('It must be a whole number above 0.')
-  return value
-}
+/** Larger numbers are slips of the finger. */
+const MOST = 100_000_000
 
 function wholeNumbers(text: string): number[] {
   if (!/^\d{1,8}(,\d{1,8})*$/.test(text)) throw new InvalidArgumentError('It must be whole numbers with commas.')

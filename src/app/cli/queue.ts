@@ -1,6 +1,6 @@
 /** @module `tassis queue`: what waits to be delivered, why, and until when. */
 import type { Database } from 'bun:sqlite'
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
 import { openLanes, type Status, statusName } from '#features/emails/status.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
@@ -10,7 +10,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
 import { counted, distance, report, shortened, table, utc } from './output.ts'
 
 interface WaitingLane {
@@ -124,22 +124,15 @@ function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[],
 
 export const queueOperations = [queue]
 
-const MOST_SHOWN = 1000
-
 export function addQueueCommand(program: Command): void {
-  withJson(program.command('queue').description('show what waits to be delivered, why, and until when'))
-    .option('--limit <count>', `most domains and recipients that are shown, up to ${MOST_SHOWN}`, countOf, 30)
-    .action(async (options: JsonOption & { limit: number }) => {
-      const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
-      report(options, found, (shown) => queueText(shown, systemClock.now()))
-    })
-}
-
-function countOf(text: string): number {
-  const count = Number(text)
-  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MOST_SHOWN}.`)
-  return count
+  withLimit(
+    withJson(program.command('queue').description('show what waits to be delivered, why, and until when')),
+    'most domains and recipients that are shown',
+    30,
+  ).action(async (options: JsonOption & { limit: number }) => {
+    const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
+    report(options, found, (shown) => queueText(shown, systemClock.now()))
+  })
 }
 
 const LONGEST_ERROR = 120

@@ -1,6 +1,6 @@
 /** @module `tassis suppressions`: the list of addresses that an account does not send to: look, add, remove, import and export as CSV. */
 import { readFileSync } from 'node:fs'
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import { exportSlice } from '#features/suppressions/export.ts'
 import { importSuppressions } from '#features/suppressions/import.ts'
 import { suppressionWire } from '#features/suppressions/model.ts'
@@ -9,7 +9,7 @@ import { loadConfig } from '#platform/config.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
 import { counted, printable, report, table, utc } from './output.ts'
 
 interface ListInput extends AccountOption {
@@ -56,16 +56,17 @@ const exportPart = operation(
 
 export const suppressionOperations = [list, add, remove, importFile, exportPart]
 
-const MOST_SHOWN = 1000
-
 type Options = JsonOption & AccountOption
 
 const accountOf = ({ account }: AccountOption): AccountOption => (account === undefined ? {} : { account })
 
 export function addSuppressionCommands(program: Command): void {
   const suppressions = program.command('suppressions').description('addresses that an account does not send to')
-  withJson(withAccount(suppressions.command('list').description('show the newest')))
-    .option('--limit <count>', `how many, up to ${MOST_SHOWN}`, countOf, 30)
+  withLimit(
+    withJson(withAccount(suppressions.command('list').description('show the newest'))),
+    'most that are shown',
+    30,
+  )
     .option('--reason <reason>', 'only those with this reason')
     .option('--email <address>', 'only this address')
     .action(async (options: Options & Omit<ListInput, 'account'>) => {
@@ -165,10 +166,3 @@ function readCsvFile(file: string, mostBytes: number): string {
 }
 
 const ROOM_FOR_OPTIONS = 4096
-
-function countOf(text: string): number {
-  const count = Number(text)
-  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${MOST_SHOWN}.`)
-  return count
-}

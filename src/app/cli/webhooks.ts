@@ -1,5 +1,5 @@
 /** @module `tassis webhooks`: what an operator looks at when somebody is told nothing: the webhooks, their last deliveries, a test, the secret. */
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { operatorFor } from '#features/account/create.ts'
 import { type Account, accountOfActor, findAccount, listAccounts } from '#features/accounts/accounts.ts'
 import type { Actor, App } from '#features/app.ts'
@@ -17,7 +17,7 @@ import { seconds } from '#platform/units.ts'
 import { operatorOf } from './accounts.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
 import { counted, distance, print, printable, printJson, report, shortened, table, utc } from './output.ts'
 
 interface ShownWebhook extends WebhookRecord {
@@ -105,8 +105,6 @@ const deliveries = operation(
 
 export const webhookOperations = [list, secret, test, delivery, deliveries]
 
-const MOST_SHOWN = 1000
-
 export function addWebhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('look at webhooks, test them, show or rotate their secrets')
 
@@ -156,23 +154,19 @@ export function addWebhookCommands(program: Command): void {
       })
     })
 
-  withJson(webhooks.command('deliveries').description('list the last deliveries of a webhook, newest first'))
+  withLimit(
+    withJson(webhooks.command('deliveries').description('list the last deliveries of a webhook, newest first')),
+    'most that are shown',
+    25,
+  )
     .argument('<id>', 'as `tassis webhooks list` shows it')
     .addOption(new Option('--status <status>', 'only those that stand so').choices(DELIVERY_STATUSES))
     .addOption(new Option('--event <event>', 'only those of this event').choices(HISTORY_EVENTS))
-    .option('--limit <count>', `most that are shown, up to ${MOST_SHOWN}`, countOf, 25)
     .action(async (id: string, options: JsonOption & Omit<DeliveriesInput, 'webhook'>) => {
       const { json: _, ...filter } = options
       const found = await withData(loadConfig().config, (call) => call(deliveries, { webhook: id, ...filter }))
       report(options, found, (shown) => deliveriesText(shown, systemClock.now()))
     })
-}
-
-function countOf(text: string): number {
-  const count = Number(text)
-  if (!Number.isInteger(count) || count < 1 || count > MOST_SHOWN)
-    throw new InvalidArgumentError(`Give a whole number from 1 to ${MOST_SHOWN}.`)
-  return count
 }
 
 /** An attempt has 10 s, and may have to wait for another. */

@@ -1,5 +1,5 @@
 /** @module What a plan allows. Read by quota, rate limit and billing. */
-import type { Config } from '#platform/config.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
 
 export const PLANS = ['free', 'starter', 'pro', 'business', 'enterprise', 'unlimited'] as const
 export type Plan = (typeof PLANS)[number]
@@ -27,5 +27,17 @@ export function planQuota(config: Config, plan: Plan): number {
   }
 }
 
+/** In a setting that lists plans: every one. */
+const EVERY_PLAN = 'all'
+
 /** Whether mail of a plan can be tracked. */
-export const hasTracking = (config: Config, plan: Plan): boolean => config.trackingPlans.includes(plan)
+export const hasTracking = ({ trackingPlans }: Pick<Config, 'trackingPlans'>, plan: Plan): boolean =>
+  trackingPlans.includes(plan) || trackingPlans.includes(EVERY_PLAN)
+
+/** Throws ConfigError when a setting names a plan that there is not. */
+export function requireKnownPlans({ trackingPlans }: Pick<Config, 'trackingPlans'>): void {
+  if (trackingPlans.every((name) => name === EVERY_PLAN || isPlan(name))) return
+  throw new ConfigError(
+    `TASSIS_TRACKING_PLANS is "${trackingPlans.join(',')}"; allowed is a comma list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
+  )
+}

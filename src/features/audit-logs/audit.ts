@@ -2,7 +2,7 @@
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { newUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 
 export interface AuditEntry {
   /** `resource.verb` in the past tense: `domain.created`. */
@@ -20,6 +20,16 @@ const sql = prepared((db) => ({
   ),
 }))
 
+/** Who acts when the service does something by itself for an account. */
+export const systemActor = (account: { readonly accountId: number; readonly accountUuid: UuidBytes }): Actor => ({
+  accountId: account.accountId,
+  accountUuid: formatUuid(account.accountUuid),
+  type: 'system',
+  id: 'system',
+  scopes: new Set(),
+})
+
+/** Writes what an actor did; call it in the transaction that does it. */
 export function audit(app: App, tx: Tx, actor: Actor, entry: AuditEntry): void {
   sql(tx.db).insert.run(
     newUuid(),

@@ -3,7 +3,7 @@
  * text; its HTML stands only in a sandboxed frame that runs and loads nothing.
  */
 import type { Millis } from '#platform/clock.ts'
-import { type Html, html, trustedHtml } from '#platform/http/html.ts'
+import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { KiB } from '#platform/units.ts'
 import type { ReadableHead, ReadableMessage } from './parse.ts'
 
@@ -126,47 +126,34 @@ const frame = (body: string): Html => {
 ${body.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${body.length} characters are shown.</p>`}`
 }
 
-const STYLE = trustedHtml(`
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 80rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.125rem; margin-top: 2rem; }
+const STYLE = `
+:root { font-size: 1rem; }
+body { padding: 1rem; }
+main { max-width: 80rem; padding: 1rem 1.25rem; }
 table { width: 100%; table-layout: fixed; border-collapse: collapse; }
-th:first-child { width: 13rem; }
+th:first-child { width: 14rem; }
 th:nth-child(2) { width: 31%; }
 th:nth-child(3) { width: 27%; }
-th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid #8886; overflow-wrap: anywhere; }
+th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 td ul { list-style: none; margin: 0; padding: 0; }
 time { white-space: nowrap; }
 dl { margin: 0; }
-dl div { display: grid; grid-template-columns: 10rem 1fr; border-bottom: 1px solid #8883; padding: .25rem 0; }
+dl div { display: grid; grid-template-columns: 10rem 1fr; border-bottom: 1px solid var(--line); padding: .25rem 0; }
 dt { font-weight: 600; }
 dd { margin: 0; overflow-wrap: anywhere; }
-pre { overflow: auto; max-height: 70vh; padding: .75rem; border: 1px solid #8886; border-radius: 4px; font-size: .875rem; }
+pre { overflow: auto; max-height: 70vh; margin: 0; padding: .75rem; border: 1px solid var(--line); border-radius: 4px; font-size: .875rem; }
 pre[aria-labelledby=text] { white-space: pre-wrap; overflow-wrap: anywhere; }
-iframe { box-sizing: border-box; width: 100%; height: 30rem; border: 1px solid #8886; border-radius: 4px; background: #fff; color-scheme: light; resize: vertical; }
+iframe { width: 100%; height: 30rem; border: 1px solid var(--line); border-radius: 4px; background: #fff; color-scheme: light; resize: vertical; }
 @media (max-width: 40rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  tr { display: block; padding: .5rem 0; border-bottom: 1px solid #8886; }
+  tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line); }
   td { display: grid; grid-template-columns: 6rem 1fr; padding: .125rem 0; border: 0; }
   td::before { content: attr(data-label); font-weight: 600; }
   dl div { grid-template-columns: 1fr; }
 }
-`)
-
-const page = (title: string, main: Html): Html => html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-${main}
-</main>
-</body>
-</html>
+@media (max-width: 30rem) {
+  body { padding: 0; }
+}
 `
+
+const page = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })

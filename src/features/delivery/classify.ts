@@ -4,7 +4,7 @@
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
-export const BOUNCE_CATEGORIES = [
+const BOUNCE_CATEGORIES = [
   'invalid_recipient',
   'mailbox_full',
   'inactive_mailbox',

@@ -7,11 +7,10 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { audit } from '../audit-logs/audit.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
 import { addDeadLetter } from '../dead-letters/add.ts'
-import { systemActor } from '../domains/domains.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/status.ts'
-import { suppressionKey } from '../suppressions/check.ts'
+import { HARD_BOUNCE, suppressionKey } from '../suppressions/check.ts'
 import { suppress } from '../suppressions/suppress.ts'
 import { type BounceCategory, classifyReply } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
@@ -191,7 +190,7 @@ function suppressRecipient(app: App, tx: Tx, { recipientId, emailId }: AttemptIn
   const recipient = sql(tx.db).recipient.get(recipientId)
   if (!recipient || recipient.sandbox === 1) return
   const { accountId, address } = recipient
-  const reason = 'hard_bounce'
+  const reason = HARD_BOUNCE
   if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: emailId })) return
   audit(app, tx, systemActor(recipient), {
     action: 'suppression.created',

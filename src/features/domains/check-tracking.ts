@@ -26,6 +26,7 @@ export interface TrackingDns {
 /** A chain over more names is nobody's intention, and resolvers give up on it. */
 const LONGEST_CHAIN = 8
 
+/** Whether a tracking host leads to us, and what its owner has to change when it does not; `unknown` when DNS did not say. */
 export async function checkTracking(resolver: Resolver, { host, target }: TrackingDns): Promise<Check> {
   const advice = `Publish a CNAME record at ${host} with the value ${target}`
   const chain = await chainFrom(resolver, host, target)

@@ -289,12 +289,3 @@ export const dueDomains = (
   after: { readonly nextCheckAt: Millis; readonly id: number },
   limit: number,
 ): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, now, limit).map(domainOf)
-
-/** Who acts when the service does something by itself for a domain's account. */
-export const systemActor = (domain: Pick<Domain, 'accountId' | 'accountUuid'>): Actor => ({
-  accountId: domain.accountId,
-  accountUuid: formatUuid(domain.accountUuid),
-  type: 'system',
-  id: 'system',
-  scopes: new Set(),
-})

@@ -1,6 +1,7 @@
 /**
- * @module /t/tls-allowed: what a reverse proxy asks before it makes a certificate for a host name that somebody has connected to. Public, and says no
- * more than DNS does.
+ * @module /t/tls-allowed: what a reverse proxy asks before it makes a certificate for a host name that somebody has connected to: 200 for the public
+ * host of the service and for verified tracking domains, else 404, without a body. Public, and says no more than DNS does. It lies among the paths of
+ * tracking, where those hosts lead, and is here because the domains know which hosts are verified.
  */
 import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'
@@ -19,13 +20,8 @@ export const tlsPages = (app: App) =>
       set.headers['cache-control'] = 'no-store'
     },
     {
-      query: Type.Object({ domain: Type.Optional(Type.String({ description: 'The host name.' })) }),
-      detail: {
-        summary: 'Whether a certificate may be made for a host name',
-        description:
-          '200 for the public host of the service and for verified tracking domains, else 404; without a body.',
-        tags: ['Health'],
-      },
+      query: Type.Object({ domain: Type.Optional(Type.String()) }),
+      detail: { hide: true },
     },
   )
 

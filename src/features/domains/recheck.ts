@@ -4,9 +4,10 @@
  */
 import type { App } from '#features/app.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { systemActor } from '../audit-logs/audit.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
-import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere, systemActor } from './domains.ts'
+import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere } from './domains.ts'
 import { isHostElsewhere } from './set-tracking.ts'
 import type { Looks } from './standing.ts'
 import { cnameTarget } from './tracking-domain.ts'

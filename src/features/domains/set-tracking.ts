@@ -13,16 +13,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { audit } from '../audit-logs/audit.ts'
-import {
-  type Domain,
-  failingText,
-  findDomain,
-  findDomainByName,
-  getDomain,
-  SENDING_SUBDOMAIN,
-  systemActor,
-} from './domains.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
+import { type Domain, failingText, findDomain, findDomainByName, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
 import { registrableDomain, validateDomainName } from './name.ts'
 import { FIRST_CHECK_MS } from './standing.ts'
 import { cnameTarget, publicHost } from './tracking-domain.ts'
@@ -72,6 +64,7 @@ export function isHostElsewhere(db: Database, accountId: number, host: string): 
   return owner !== undefined && owner !== accountId
 }
 
+/** The 409 for a host at or below a domain that another account has verified. */
 export const trackingDomainTaken = (host: string) =>
   conflict('tracking_domain_taken', `${host} belongs to a domain that another account has verified.`)
 

@@ -10,7 +10,9 @@ import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, insufficientStorage, invalid } from '#platform/errors.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import {
   giveQuotaBack,
   monthOf,
@@ -28,7 +30,7 @@ import { suppressionOf } from '../suppressions/check.ts'
 import { type Draft, draftOf } from './draft.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
-import { countStatus, emailStatus, RECIPIENT_KINDS, statusCode, statusName } from './status.ts'
+import { countStatus, emailStatus, RECIPIENT_KINDS, type Status, statusCode, statusName } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
 /** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
@@ -257,14 +259,44 @@ export function insertEmail(
   content: StoredContent,
   placement: Placement,
 ): SendResponse {
-  const statements = sql(tx.db)
   const uuid = newUuid()
   const now = app.eventTime()
+  const dueAt = draft.scheduledAt ?? app.clock.now()
   const waiting = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
-  const { suppressions } = placement
-  const status = emailStatus(suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
+  const status = emailStatus(placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
+  const emailId = insertRow(tx, actor, draft, content, placement, { uuid, now, status })
+  const { lanes, rejected } = insertRecipients(tx, emailId, draft, placement, { waiting, dueAt })
+  if (draft.idempotency)
+    sql(tx.db).insertKey.run(actor.accountId, draft.idempotency.keyHash, emailId, draft.idempotency.bodyHash)
+  const event = { accountId: actor.accountId, at: now, emailId }
+  record(tx, { ...event, type: waiting })
+  for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
+  countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
+  tx.afterCommit(() => {
+    for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
+  })
+  return sendResponse({
+    uuid,
+    from: draft.from,
+    status,
+    to: draft.recipients.filter(({ kind }) => kind === 'to'),
+    sandbox: placement.sandbox,
+    createdAt: now,
+    scheduledAt: draft.scheduledAt ?? null,
+  })
+}
+
+/** Gives the row id. */
+function insertRow(
+  tx: Tx,
+  actor: Actor,
+  draft: Draft,
+  content: StoredContent,
+  placement: Placement,
+  { uuid, now, status }: { readonly uuid: UuidBytes; readonly now: Millis; readonly status: Status },
+): number {
   const hasExtra = Object.keys(draft.extra).length > 0
-  const row = statements.insertEmail.get(
+  const row = sql(tx.db).insertEmail.get(
     uuid,
     actor.accountId,
     placement.domainId,
@@ -289,15 +321,26 @@ export function insertEmail(
     now,
   )
   if (!row) throw new Error('the email was not stored')
-  const dueAt: Millis = draft.scheduledAt ?? app.clock.now()
+  return row.id
+}
+
+/** Gives the lanes of those that wait, and those that were rejected, because they are suppressed, with what their event says. */
+function insertRecipients(
+  tx: Tx,
+  emailId: number,
+  draft: Draft,
+  { suppressions, sandbox }: Placement,
+  { waiting, dueAt }: { readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
+): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
+  const { insertRecipient } = sql(tx.db)
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
   for (const [index, recipient] of draft.recipients.entries()) {
     const reason = suppressions[index]
     const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-    const lane = placement.sandbox ? SANDBOX_LANE : recipient.domain
-    const { lastInsertRowid } = statements.insertRecipient.run(
-      row.id,
+    const lane = sandbox ? SANDBOX_LANE : recipient.domain
+    const { lastInsertRowid } = insertRecipient.run(
+      emailId,
       RECIPIENT_KINDS.indexOf(recipient.kind),
       recipient.address,
       recipient.mailbox ?? null,
@@ -309,50 +352,41 @@ export function insertEmail(
     if (outcome) rejected.push({ recipientId: Number(lastInsertRowid), data: outcome.data })
     else lanes.add(lane)
   }
-  if (draft.idempotency)
-    statements.insertKey.run(actor.accountId, draft.idempotency.keyHash, row.id, draft.idempotency.bodyHash)
-  const event = { accountId: actor.accountId, at: now, emailId: row.id }
-  record(tx, { ...event, type: waiting })
-  for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
-  countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
-  tx.afterCommit(() => {
-    for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
-  })
-  return {
-    id: formatUuid(uuid),
-    message_id: messageIdOf(uuid, draft.from),
-    status,
-    to: draft.recipients
-      .filter((r) => r.kind === 'to')
-      .map((r) => r.address)
-      .join(', '),
-    sandbox: placement.sandbox,
-    created_at: new Date(now).toISOString(),
-    ...(draft.scheduledAt === undefined ? {} : { scheduled_at: new Date(draft.scheduledAt).toISOString() }),
-  }
+  return { lanes, rejected }
 }
 
 /** The Message-ID of an email, with angle brackets; derived, so that it costs no column. RFC 5322 §3.6.4. */
-export function messageIdOf(uuid: Uint8Array, from: string): string {
-  const domain = from.slice(from.lastIndexOf('@') + 1).replace(/>$/, '')
-  return `<${formatUuid(uuid)}@${domain}>`
-}
+export const messageIdOf = (uuid: Uint8Array, from: string): string => `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
 /** The send response of a stored email. */
 export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse {
   const statements = sql(app.db)
   const email = statements.email.get(emailId)
   if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
-  return {
-    id: formatUuid(email.uuid),
-    message_id: messageIdOf(email.uuid, email.from),
+  return sendResponse({
+    ...email,
     status: statusName(email.status),
-    to: statements.toAddresses
-      .all(emailId)
-      .map((row) => row.address)
-      .join(', '),
+    to: statements.toAddresses.all(emailId),
     sandbox: email.sandbox === 1,
-    created_at: new Date(email.createdAt).toISOString(),
-    ...(email.scheduledAt === null ? {} : { scheduled_at: new Date(email.scheduledAt).toISOString() }),
-  }
+  })
 }
+
+interface Answered {
+  readonly uuid: Uint8Array
+  readonly from: string
+  readonly status: Status
+  readonly to: readonly { readonly address: string }[]
+  readonly sandbox: boolean
+  readonly createdAt: Millis
+  readonly scheduledAt: Millis | null
+}
+
+const sendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: Answered): SendResponse => ({
+  id: formatUuid(uuid),
+  message_id: messageIdOf(uuid, from),
+  status,
+  to: to.map(({ address }) => address).join(', '),
+  sandbox,
+  created_at: isoTime(createdAt),
+  ...(scheduledAt === null ? {} : { scheduled_at: isoTime(scheduledAt) }),
+})

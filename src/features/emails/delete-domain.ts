@@ -4,10 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
+import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type Domain, deletedDomains, eraseDomain, markDeleted, systemActor } from '../domains/domains.ts'
+import { systemActor } from '../audit-logs/audit.ts'
+import { type Domain, deletedDomains, eraseDomain, markDeleted } from '../domains/domains.ts'
 import { cancelInTransaction } from './cancel.ts'
 import { type EmailRow, type Status, statusCode } from './status.ts'
 
@@ -90,7 +92,7 @@ async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
       if (rows.some((email) => email.domainId === domain.id)) return true
       place = rows.length < READ_SLICE ? undefined : rows.at(-1)
       // Lets requests in between the slices.
-      if (place) await new Promise((resolve) => setImmediate(resolve))
+      if (place) await giveWay()
     }
   }
   return false

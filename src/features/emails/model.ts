@@ -61,7 +61,8 @@ export const SendRequest = Type.Object(
     ),
     transactional: Type.Optional(
       Type.Boolean({
-        description: 'Default true. False asks for the List-Unsubscribe headers, which this version does not add yet.',
+        description:
+          'Default true. False is for marketing: the mail carries the List-Unsubscribe headers of one-click unsubscribe, and is not sent to who unsubscribed.',
       }),
     ),
   },

@@ -8,6 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
+import type { RecordedEvent } from '../events/model.ts'
 import { eventType, hourOf } from '../events/record.ts'
 import { RECIPIENT_KINDS, type RecipientKind, STATUSES, type Status, statusCode, statusName } from './status.ts'
 
@@ -51,15 +52,6 @@ export interface StoredRecipient {
   readonly sendingIp: string | null
   readonly bounceType: string | null
   readonly bounceCategory: string | null
-}
-
-export interface StoredEvent {
-  readonly seq: number
-  readonly type: string
-  readonly at: Millis
-  readonly recipient: string | null
-  /** JSON of what it carries. */
-  readonly data: string | null
 }
 
 interface EmailRow {
@@ -190,7 +182,7 @@ export function findEmail(db: Database, accountId: number, uuid: UuidBytes): Sto
 }
 
 /** What happened to an email, in order. */
-export const eventsOfEmail = (app: Pick<App, 'db'>, accountId: number, emailId: number): StoredEvent[] =>
+export const eventsOfEmail = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
     .map((row) => ({ ...row, type: eventType(row.type) }))

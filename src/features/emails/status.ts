@@ -8,6 +8,7 @@
  * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
  */
 import type { Millis } from '#platform/clock.ts'
+import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { count, type EventData, type EventType, record } from '../events/record.ts'
@@ -28,19 +29,11 @@ export type Status = (typeof STATUSES)[number]
 
 export const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)
 
-const CODES = new Map<Status, number>(STATUSES.map((status, code) => [status, code]))
-
-export const statusCode = (status: Status): number => {
-  const code = CODES.get(status)
-  if (code === undefined) throw new TypeError(`unknown status ${status}`)
-  return code
-}
-
-export const statusName = (code: number): Status => {
-  const status = STATUSES[code]
-  if (!status) throw new TypeError(`unknown status code ${code}`)
-  return status
-}
+const CODES = codesOf<Status>('status', STATUSES)
+/** The stored code of a status. */
+export const statusCode = CODES.codeOf
+/** The status of a stored code; throws for one that no version of ours has stored. */
+export const statusName = CODES.nameOf
 
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]

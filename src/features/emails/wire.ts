@@ -3,11 +3,11 @@
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { eventWire } from '../events/model.ts'
+import { eventWire, type RecordedEvent } from '../events/model.ts'
 import { messageIdOf } from './accept.ts'
 import type { DraftExtra } from './draft.ts'
 import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
-import type { StoredEmail, StoredEvent, StoredRecipient } from './read.ts'
+import type { StoredEmail, StoredRecipient } from './read.ts'
 import { isOpen } from './status.ts'
 
 const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
@@ -25,7 +25,7 @@ const addresses = (email: StoredEmail, kind: StoredRecipient['kind']): string[] 
   email.recipients.filter((r) => r.kind === kind).map((r) => r.address)
 
 /** The Email of the interface, without bodies. */
-export function emailWire(email: StoredEmail, maxAttempts: number): Email {
+function emailWire(email: StoredEmail, maxAttempts: number): Email {
   const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
   const attachments = JSON.parse(email.attachments ?? 'null') as
     | { filename: string; content_type: string; size: number }[]
@@ -90,7 +90,7 @@ export function emailDetailWire(
     maxAttempts: number
     html: string | null
     text: string | null
-    events: readonly StoredEvent[]
+    events: readonly RecordedEvent[]
     keys: KeyRing
     accountId: number
   },

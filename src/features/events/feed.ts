@@ -37,7 +37,7 @@ export type TypeMask = number
 export const EVERY_TYPE: TypeMask = (1 << EVENT_TYPES.length) - 1
 
 /** Most events that one call looks at. */
-export const MOST_EXAMINED = 10_000
+const MOST_EXAMINED = 10_000
 /** Read at once; after each the size is looked at. */
 const ROWS_A_SLICE = 100
 /** A page ends early when what its events carry is larger. */
@@ -51,6 +51,7 @@ export interface FeedRange {
   readonly lastSeq: number
 }
 
+/** Which events of an account the feed can tell, of those that were written; the newest may not be on disk yet. */
 export function feedRange(db: Database, accountId: number): FeedRange {
   const lastSeq = lastSeqOf(db, accountId)
   return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq }
@@ -116,14 +117,18 @@ export function startOf(field: string, text: string | undefined, { firstSeq, las
 
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
-/** The types that a comma list names; all when it is missing. An unknown one is a 422 that lists the known. */
+/** The types that a comma list names; all when it is missing. Throws 422 `unknown_event`, which lists the known, for another. */
 export function typesOf(text: string | undefined): TypeMask {
   if (text === undefined) return EVERY_TYPE
   let mask: TypeMask = 0
   for (const part of text.split(',')) {
     const name = part.trim()
     if (!isEventType(name))
-      throw invalid('types', `There is no event type "${name.slice(0, 60)}"; the types are ${EVENT_TYPES.join(', ')}.`)
+      throw invalid(
+        'types',
+        `There is no event type "${name.slice(0, 60)}"; the types are ${EVENT_TYPES.join(', ')}.`,
+        'unknown_event',
+      )
     mask |= 1 << eventCode(name)
   }
   return mask

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Clock, Millis } from '#platform/clock.ts'
 import { hmacSha256, type KeyRing } from '#platform/crypto.ts'
+import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -29,19 +30,11 @@ export const EVENT_TYPES = [
 
 export type EventType = (typeof EVENT_TYPES)[number]
 
-const CODES = new Map<EventType, number>(EVENT_TYPES.map((type, code) => [type, code]))
-
-export const eventCode = (type: EventType): number => {
-  const code = CODES.get(type)
-  if (code === undefined) throw new TypeError(`unknown event type ${type}`)
-  return code
-}
-
-export const eventType = (code: number): EventType => {
-  const type = EVENT_TYPES[code]
-  if (!type) throw new TypeError(`unknown event code ${code}`)
-  return type
-}
+const TYPES = codesOf<EventType>('event type', EVENT_TYPES)
+/** The stored code of a type. */
+export const eventCode = TYPES.codeOf
+/** The type of a stored code; throws for one that no version of ours has stored. */
+export const eventType = TYPES.nameOf
 
 /** What an event may carry beside its type; wire names, as the API returns them. */
 export interface EventData {
@@ -65,6 +58,8 @@ export interface EventData {
   /** Of an unsubscription: slug of the stream, public id of the list. */
   readonly stream?: string | null
   readonly list_id?: string | null
+  /** What an unsubscription stops: mail of the stream, of the list, or all with `transactional: false`. */
+  readonly scope?: 'stream' | 'list' | 'all'
   /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
   readonly tls?: string | null
 }
@@ -89,6 +84,7 @@ const sql = prepared((db) => ({
   addCounter: db.prepare(
     'INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value',
   ),
+  dropEmpty: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = 0 AND value = 0'),
   setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
   getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
 }))
@@ -124,12 +120,14 @@ export function count(tx: Tx, accountId: number, metric: string, at: Millis, del
 
 /** The Committer's `flush`: writes what `count` gathered in the group, and the newest time that an event of it may have. */
 export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
-  const { addCounter } = sql(db)
+  const { addCounter, dropEmpty } = sql(db)
   setMeta(db, 'newest_time', String(newestTime))
   for (const [key, delta] of deltas) {
     if (delta === 0) continue
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
+    // A total that has no hour stands for what is there now; the names of some are free text, so empty ones must not pile up.
+    if (hour === '0' && delta < 0) dropEmpty.run(Number(accountId), metric)
   }
 }
 

@@ -8,7 +8,7 @@ import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
 import { feedRange, readFeed, startOf, typesOf } from './feed.ts'
 import { FeedPage } from './model.ts'
 import { EVENT_TYPES } from './record.ts'
-import type { FeedStreams } from './stream.ts'
+import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
 
 const MOST_ON_A_PAGE = 1000
 const DEFAULT_ON_A_PAGE = 100
@@ -38,6 +38,7 @@ const StreamHeaders = Type.Object(
   { additionalProperties: true },
 )
 
+/** The plugin of /v1/events. @param streams those that are open, over all requests */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   /** Only what is on disk is told: after a crash nobody may know of an event that never was. */
   const durable = async (page: FeedPage): Promise<FeedPage> => {
@@ -74,8 +75,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         description:
           'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
         tags: ['Events'],
-        [EVENT_STREAM]:
-          'Server-sent events: `id` is the `seq`, `event` the type, `data` the event as JSON. A comment every 15 seconds without events. At most 10 streams an account.',
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MOST_STREAMS_AN_ACCOUNT} streams an account.`,
         ...requires('emails:read'),
       },
     },

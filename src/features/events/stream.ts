@@ -5,6 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
+import { giveWay } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import {
@@ -195,7 +196,7 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
       if (durableSeq === undefined) return open()
       for (;;) {
         // A long way to catch up is gone in pieces, between which others have their turn.
-        await new Promise((resolve) => setImmediate(resolve))
+        await giveWay()
         if (isStopped) return undefined
         if (clock.monotonicMs() >= checkAtMs) {
           checkAtMs = clock.monotonicMs() + HEARTBEAT_MS

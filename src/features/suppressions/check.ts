@@ -12,6 +12,10 @@ export type Coverage = (typeof COVERAGES)[number]
 
 export const coverageCode = (coverage: Coverage): number => COVERAGES.indexOf(coverage)
 
+/** Why an address is on the list, where the service itself put it there. */
+export const UNSUBSCRIBE = 'unsubscribe'
+export const HARD_BOUNCE = 'hard_bounce'
+
 /** Stored for "of every stream" and "of every list". */
 export const EVERY = 0
 
@@ -22,10 +26,18 @@ interface Row {
   readonly reason: string
 }
 
+const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
+
+/** Rows of an address that are read to choose among them; of whoever has more, SQL chooses. */
+const FEW = 8
+
 const sql = prepared((db) => ({
-  // All rows of the address, which are few: to choose among them in SQL costs three times as much as to find them.
-  ofAddress: db.prepare<Row, [number, string]>(
-    'SELECT covers, stream_id AS streamId, list_id AS listId, reason FROM suppressions WHERE account_id = ? AND address = ?',
+  // To choose in SQL costs three times as much as to find them, and nearly all addresses have none. In the order of the index: of all mail first.
+  ofAddress: db.prepare<Row, [number, string, number]>(
+    `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
+  ),
+  chosen: db.prepare<Row, [number, string, number, number, number]>(
+    `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id IN (0, ?) AND list_id IN (0, ?) LIMIT 1`,
   ),
 }))
 
@@ -54,10 +66,14 @@ export function suppressionOf(
   db: Database,
   { accountId, address, transactional, streamId, listId }: Covered,
 ): { reason: string } | undefined {
-  const rows = sql(db).ofAddress.all(accountId, suppressionKey(address))
+  const key = suppressionKey(address)
+  const rows = sql(db).ofAddress.all(accountId, key, FEW)
   if (rows.length === 0) return undefined
   const ofAll = rows.find(({ covers }) => covers === coverageCode('all'))
   if (ofAll || transactional) return ofAll
+  // A stream each: an account can have as many as it likes.
+  if (rows.length === FEW)
+    return sql(db).chosen.get(accountId, key, coverageCode('marketing'), streamId, listId ?? EVERY) ?? undefined
   return rows.find(
     (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
   )

@@ -6,9 +6,10 @@ import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findStream } from '../streams/streams.ts'
+import { UNSUBSCRIBE } from './check.ts'
 import { type CsvLine, readCsv } from './csv.ts'
 import { suppress } from './suppress.ts'
-import { coverageOf, parseListed, parseReason, UNSUBSCRIBE } from './suppressions.ts'
+import { coverageOf, parseListed, parseReason } from './suppressions.ts'
 
 export interface Imported {
   /** New on the list. */

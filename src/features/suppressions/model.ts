@@ -34,7 +34,8 @@ export const SuppressionQuery = Type.Object({
 export const NewSuppressionRequest = Closed({
   email_address: Type.String({ description: 'Address that is not to be sent to.' }),
   reason: OptionalNullable(Type.String({ maxLength: LONGEST_REASON }), {
-    description: 'Why; default manual. unsubscribe stops only mail with transactional: false.',
+    description:
+      'Why; default manual. unsubscribe (also: unsubscribed, in any case) stops only mail with transactional: false; every other reason stops all mail.',
   }),
 })
 

@@ -91,7 +91,7 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
 }
 
 /** Takes one row off the list. False when it is not there, or has another reason than the one asked for. */
-export function unsuppress(_app: Pick<App, 'eventTime'>, tx: Tx, place: SuppressionPlace): boolean {
+export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
   const { accountId } = place
   const removed = sql(tx.db).delete.get(
     accountId,

@@ -7,7 +7,7 @@ import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { type Coverage, coverageCode, suppressionKey } from './check.ts'
+import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from './check.ts'
 import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from './suppress.ts'
 
 export interface Suppression {
@@ -22,8 +22,6 @@ export interface Suppression {
   readonly createdAt: Millis
 }
 
-/** What an address that unsubscribed is on the list for. */
-export const UNSUBSCRIBE = 'unsubscribe'
 const DEFAULT_REASON = 'manual'
 export const LONGEST_REASON = 200
 
@@ -79,12 +77,15 @@ export function listSuppressions(
     }
   }
   const metric = reason === undefined ? TOTAL_METRIC : reasonMetric(reason)
+  const total = statements.counter.get(accountId, metric)?.value ?? 0
+  // Past the end nothing is looked for: an offset is walked.
+  if (offset >= total) return { suppressions: [], total }
   return {
     suppressions:
       reason === undefined
         ? statements.page.all(accountId, limit, offset)
         : statements.pageOfReason.all(accountId, reason, limit, offset),
-    total: statements.counter.get(accountId, metric)?.value ?? 0,
+    total,
   }
 }
 
@@ -103,8 +104,11 @@ export function parseReason(text: string | null | undefined): { readonly reason:
   if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
   if (text.length > LONGEST_REASON) return { error: `A reason has at most ${LONGEST_REASON} characters.` }
   if (!text.isWellFormed()) return { error: 'The reason is not valid Unicode text.' }
-  return { reason: text }
+  return { reason: UNSUBSCRIBED.test(text) ? UNSUBSCRIBE : text }
 }
+
+/** What lists of other services say of it. Kept as any other word it would stop receipts and password resets too. */
+const UNSUBSCRIBED = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
 /** Only who unsubscribed may still get what is not marketing. */
 export const coverageOf = (reason: string): Coverage => (reason === UNSUBSCRIBE ? 'marketing' : 'all')

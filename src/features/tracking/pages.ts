@@ -4,7 +4,7 @@
  */
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
-import { html, htmlResponse } from '#platform/http/html.ts'
+import { html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { classify, LONGEST_USER_AGENT } from './classify.ts'
 import { createRecorder } from './recorder.ts'
@@ -18,6 +18,7 @@ const hidden = { detail: { hide: true } }
 /** Nothing may be kept on the way, or the next load would not be seen. */
 const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'x-robots-tag': 'noindex, nofollow' }
 
+/** The plugin of /t. */
 export function trackingPages(app: App) {
   const key = app.keys.subkey('tracking')
   const keep = createRecorder(app)
@@ -37,7 +38,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/o/:token',
       ({ params, request }) => {
-        const recipient = readPixel(key, textOf(params.token))
+        const recipient = readPixel(key, params.token)
         if (!recipient) return htmlResponse(unknownPage(), 404)
         note(request, recipient)
         return new Response(PIXEL, {
@@ -50,7 +51,7 @@ export function trackingPages(app: App) {
     .get(
       '/t/c/:token/:target',
       ({ params, request }) => {
-        const link = readLink(key, textOf(params.token), textOf(params.target))
+        const link = readLink(key, params.token, params.target)
         const location = link && URL.parse(link.url)
         if (!link || !location) return htmlResponse(unknownPage(), 404)
         note(request, link, link.url)
@@ -60,27 +61,9 @@ export function trackingPages(app: App) {
     )
 }
 
-/** Elysia gives null for a segment that is not UTF-8. */
-const textOf = (segment: string | null): string => segment ?? ''
-
-const unknownPage = () => html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>This link is not complete</title>
-<style>
-:root { color-scheme: light dark; font: 1.125rem/1.5 system-ui, sans-serif; }
-body { max-width: 36rem; margin: 0 auto; padding: 2rem 1rem; }
-h1 { font-size: 1.5rem; }
-</style>
-</head>
-<body>
-<main>
-<h1>This link is not complete</h1>
-<p>It was cut or changed on its way, so it is not known where it leads. Follow it again from the message, or ask its sender.</p>
-</main>
-</body>
-</html>
-`
+const unknownPage = () =>
+  htmlPage({
+    title: 'This link is not complete',
+    main: html`<h1>This link is not complete</h1>
+<p>It was cut or changed on its way, so it is not known where it leads. Follow it again from the message, or ask its sender.</p>`,
+  })

@@ -8,6 +8,7 @@
  */
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
+import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
 import { days } from '#platform/units.ts'
 
 export interface TrackedRecipient {
@@ -26,10 +27,8 @@ type Kind = typeof PIXEL | typeof LINK
 
 const MAC_BYTES = 10
 const DAY_BYTES = 2
-/** A row id of SQLite that JavaScript can hold has 53 bits. */
-const MOST_ID_BYTES = 8
-const LONGEST_TOKEN_CHARACTERS = Math.ceil(((1 + MOST_ID_BYTES + DAY_BYTES + MAC_BYTES) * 4) / 3)
-const LONGEST_TARGET_CHARACTERS = Math.ceil((LONGEST_TARGET_OCTETS * 4) / 3)
+const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
+const LONGEST_TARGET_CHARACTERS = base64urlLength(LONGEST_TARGET_OCTETS)
 const MOST_DAYS = 0xffff
 
 /** The UTC day of a time, in days since the epoch. */
@@ -55,7 +54,7 @@ export function readLink(
   token: string,
   target: string,
 ): (TrackedRecipient & { readonly url: string }) | undefined {
-  const octets = octetsOf(target, LONGEST_TARGET_CHARACTERS)
+  const octets = readBase64url(target, LONGEST_TARGET_CHARACTERS)
   const recipient = octets && readToken(key, LINK, token, octets)
   return recipient && { ...recipient, url: octets.toString('utf8') }
 }
@@ -63,34 +62,18 @@ export function readLink(
 const NOTHING = new Uint8Array()
 
 function tokenOf(key: Uint8Array, kind: Kind, { recipientId, day }: TrackedRecipient, target: Uint8Array): string {
-  if (!Number.isSafeInteger(recipientId) || recipientId < 0) throw new RangeError(`no row id: ${recipientId}`)
   if (!Number.isInteger(day) || day < 0 || day > MOST_DAYS) throw new RangeError(`no day: ${day}`)
-  const head: number[] = [kind]
-  let rest = recipientId
-  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) head.push((rest % 0x80) | 0x80)
-  head.push(rest, day >> 8, day & 0xff)
-  const bytes = Buffer.from(head)
-  return Buffer.concat([bytes, macOf(key, bytes, target)]).toString('base64url')
+  const head = Buffer.concat([Buffer.of(kind), varint(recipientId), Buffer.of(day >> 8, day & 0xff)])
+  return Buffer.concat([head, macOf(key, head, target)]).toString('base64url')
 }
 
 function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
-  const bytes = octetsOf(token, LONGEST_TOKEN_CHARACTERS)
+  const bytes = readBase64url(token, LONGEST_TOKEN_CHARACTERS)
   const head = bytes?.subarray(0, -MAC_BYTES)
   if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), macOf(key, head, target)))
     return undefined
   // What has our MAC has our form.
-  const id = head.subarray(1, -DAY_BYTES)
-  return {
-    recipientId: id.reduceRight((value, byte) => value * 0x80 + (byte & 0x7f), 0),
-    day: head.readUInt16BE(head.length - DAY_BYTES),
-  }
-}
-
-/** The octets of base64url as we write it: of the texts that a lenient decoder takes for the same octets, only ours. */
-function octetsOf(text: string, longest: number): Buffer | undefined {
-  if (text.length > longest) return undefined
-  const octets = Buffer.from(text, 'base64url')
-  return octets.toString('base64url') === text ? octets : undefined
+  return { recipientId: readVarint(head, 1).value, day: head.readUInt16BE(head.length - DAY_BYTES) }
 }
 
 /** With the length of the head in front: octets of a target that are moved into the token, or back, make another MAC. */

@@ -4,6 +4,7 @@
  */
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { decodeVerp, encodeVerp } from '#protocols/address/verp.ts'
 import { DEFAULT_STREAM } from '../streams/streams.ts'
 import { ownUrl } from '../tracking/base-url.ts'
@@ -44,7 +45,7 @@ export function unsubscribeHeaders(
     emailId,
     recipientId,
     address,
-    senderDomain: from.slice(from.lastIndexOf('@') + 1).replace(/>$/, ''),
+    senderDomain: domainOfMailbox(from),
     streamId: origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
     listId: 0,
   })
@@ -52,7 +53,8 @@ export function unsubscribeHeaders(
   const url = `${ownUrl(config.publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
   return [
     // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
-    ['List-Unsubscribe', `<mailto:${mailbox}?subject=${token}>, <${url}>`],
+    // The one that answers at once comes first: RFC 2369 §2 has the preferred first.
+    ['List-Unsubscribe', `<${url}>, <mailto:${mailbox}?subject=${token}>`],
     ['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
   ]
 }

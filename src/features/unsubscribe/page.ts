@@ -2,7 +2,7 @@
  * @module The pages for people who follow an unsubscribe link. Pure: from values to HTML without scripts. They ask, and what they ask is sent by
  * buttons; nothing happens by being looked at. Nothing on them comes from another host.
  */
-import { type Html, html, trustedHtml } from '#platform/http/html.ts'
+import { type Html, html, htmlPage } from '#platform/http/html.ts'
 
 /** What a button of the page asks for. */
 export type PageAction = 'unsubscribe' | 'unsubscribe-all' | 'resubscribe' | 'resubscribe-all'
@@ -74,8 +74,8 @@ export const senderGonePage = (subscription: Subscription): Html =>
 /** A token that we did not make, or that was changed on its way. */
 export const unknownLinkPage = (): Html =>
   page(
-    'This link is not complete',
-    html`<h1>This link is not complete</h1>
+    'This unsubscribe link is not complete',
+    html`<h1>This unsubscribe link is not complete</h1>
 <p>It was cut or changed on its way, so it is not known whom to unsubscribe. Nothing was changed.</p>
 <p>Follow the link in the message once more. When that does not help, answer the message and ask its sender to take you off the list.</p>`,
   )
@@ -120,22 +120,8 @@ const button = (action: PageAction, label: string, look: 'strong' | 'quiet' = 's
   html`<button class="${look}" name="action" value="${action}">${label}</button>`
 
 /** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the buttons (§2.5.5) are measured by the tests of these pages in a browser. */
-const STYLE = trustedHtml(`
-:root {
-  color-scheme: light dark;
-  font: 1.125rem/1.5 system-ui, sans-serif;
-  --page: #eef0f3; --card: #fff; --text: #1b1f24; --faint: #525a65; --line: #d5dae1; --strong: #0b57d0; --on-strong: #fff; --edge: #6b7480;
-}
-@media (prefers-color-scheme: dark) {
-  :root { --page: #101317; --card: #1b2026; --text: #e8eaed; --faint: #a9b1bb; --line: #333b45; --strong: #9cc2ff; --on-strong: #0a1c38; --edge: #8a94a1; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; padding: 2rem 1rem; background: var(--page); color: var(--text); }
-main { max-width: 34rem; margin: 0 auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
-h1 { margin: 0 0 1rem; font-size: 1.625rem; line-height: 1.25; }
-h2 { margin: 2rem 0 .5rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1.125rem; line-height: 1.25; }
-p { margin: 0 0 1rem; overflow-wrap: anywhere; }
-p:last-child { margin-bottom: 0; }
+const STYLE = `
+h2 { padding-top: 1.5rem; border-top: 1px solid var(--line); }
 form { margin: 1.25rem 0 0; }
 .note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
 button { min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
@@ -144,26 +130,8 @@ button.quiet { border-color: var(--edge); background: transparent; color: var(--
 button:hover { text-decoration: underline; }
 button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 @media (max-width: 30rem) {
-  body { padding: 0; background: var(--card); }
-  main { padding: 1.5rem 1.25rem; border: 0; border-radius: 0; }
   button { width: 100%; }
 }
-`)
-
-const page = (title: string, main: Html): Html => html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex, nofollow">
-<link rel="icon" href="data:,">
-<title>${title}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-${main}
-</main>
-</body>
-</html>
 `
+
+const page = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })

@@ -32,12 +32,11 @@ const WAYS_BACK: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
+/** The plugin of /u. */
 export function unsubscribePages(app: App) {
   const waysBack = createRateLimiter(app.clock)
 
-  // Elysia gives null for a segment that is not UTF-8, whatever its type says.
-  const factsOf = (token: unknown): UnsubscribeFacts | undefined =>
-    typeof token === 'string' ? openToken(app.keys, token) : undefined
+  const factsOf = (token: string): UnsubscribeFacts | undefined => openToken(app.keys, token)
 
   const act = (facts: UnsubscribeFacts, action: PageAction | undefined): Promise<Standing | undefined> => {
     switch (action) {

@@ -7,6 +7,7 @@
  */
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
+import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
 
 /** What a token says. Row ids, if not said otherwise. */
 export interface UnsubscribeFacts {
@@ -26,16 +27,13 @@ export interface UnsubscribeFacts {
 const CONTEXT = 'unsubscribe'
 const FORM = 1
 const UUID_BYTES = 16
-const MOST_VARINT_BYTES = 8
 const LONGEST_ADDRESS_BYTES = 254
 /** Longer names are left out: a token has to fit a header line. */
 const LONGEST_DOMAIN = 100
 const SEALING_BYTES = 32
 const MOST_BYTES = SEALING_BYTES + 1 + UUID_BYTES + 4 * MOST_VARINT_BYTES + 1 + LONGEST_DOMAIN + LONGEST_ADDRESS_BYTES
 /** Characters of the longest token. */
-export const LONGEST_TOKEN = Math.ceil((MOST_BYTES * 4) / 3)
-
-const TOKEN = /^[A-Za-z0-9_-]+$/
+export const LONGEST_TOKEN = base64urlLength(MOST_BYTES)
 
 /** The token of these facts: base64url, at most LONGEST_TOKEN characters. Throws for an address that is longer than an address can be. */
 export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
@@ -55,10 +53,8 @@ export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string
 
 /** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
 export function openToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
-  if (text.length > LONGEST_TOKEN || !TOKEN.test(text)) return undefined
-  const sealed = Buffer.from(text, 'base64url')
-  // The last character has bits that are read by nobody: one token is one text.
-  if (sealed.length < SEALING_BYTES || sealed.toString('base64url') !== text) return undefined
+  const sealed = readBase64url(text, LONGEST_TOKEN)
+  if (!sealed || sealed.length < SEALING_BYTES) return undefined
   let plain: Uint8Array
   try {
     plain = keys.unseal(sealed, CONTEXT)
@@ -76,12 +72,9 @@ function factsOf(plain: Buffer): UnsubscribeFacts {
     return plain.subarray(position - count, position)
   }
   const takeInteger = (): number => {
-    let value = 0
-    for (let scale = 1; ; scale *= 128) {
-      const octet = take(1)[0] ?? 0
-      value += (octet & 127) * scale
-      if (octet < 128) return value
-    }
+    const { value, end } = readVarint(plain, position)
+    position = end
+    return value
   }
   return {
     accountUuid: new Uint8Array(take(UUID_BYTES)),
@@ -92,13 +85,4 @@ function factsOf(plain: Buffer): UnsubscribeFacts {
     senderDomain: take(take(1)[0] ?? 0).toString('latin1'),
     address: plain.toString('utf8', position),
   }
-}
-
-/** Seven bits an octet, the low ones first; all but the last octet have the high bit. */
-function varint(value: number): Buffer {
-  if (!Number.isSafeInteger(value) || value < 0) throw new Error(`no row id: ${value}`)
-  const octets: number[] = []
-  let rest = value
-  for (; rest >= 128; rest = Math.floor(rest / 128)) octets.push((rest % 128) + 128)
-  return Buffer.from([...octets, rest])
 }

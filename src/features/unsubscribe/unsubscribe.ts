@@ -9,7 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { record } from '../events/record.ts'
-import { coverageCode, suppressionKey } from '../suppressions/check.ts'
+import { coverageCode, suppressionKey, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
@@ -26,8 +26,6 @@ export interface Standing {
   /** Name of the stream that the token names; null when it names none. */
   readonly streamName: string | null
 }
-
-const REASON = 'unsubscribe'
 
 const sql = prepared((db) => ({
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ?'),
@@ -47,7 +45,7 @@ export const namesPart = ({ streamId, listId }: UnsubscribeFacts): boolean => st
 export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | undefined {
   const accountId = accountOf(db, facts)
   if (accountId === undefined) return undefined
-  const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), REASON)
+  const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), UNSUBSCRIBE)
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
   return {
@@ -71,7 +69,7 @@ export function unsubscribe(
     const accountId = accountOf(tx.db, facts)
     if (accountId === undefined) return undefined
     const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: facts.emailId })
-    if (isNew) recordUnsubscribed(app, tx, accountId, facts, way)
+    if (isNew) tellUnsubscribed(app, tx, accountId, facts, { way, scope })
     return standingOf(tx.db, facts)
   })
 }
@@ -85,7 +83,8 @@ export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'n
     const accountId = accountOf(tx.db, facts)
     if (accountId === undefined) return undefined
     // There is no event for it, so the audit log tells the account where its suppression went.
-    if (unsuppress(app, tx, placeOf(accountId, facts, scope))) auditResubscribed(app, tx, accountId, facts)
+    if (unsuppress(tx, placeOf(accountId, facts, scope)))
+      auditByRecipient(app, tx, accountId, facts, 'suppression.deleted')
     return standingOf(tx.db, facts)
   })
 }
@@ -96,35 +95,52 @@ const accountOf = (db: Database, { accountUuid }: UnsubscribeFacts): number | un
 const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFacts, scope: Scope) => ({
   accountId,
   address,
-  reason: REASON,
+  reason: UNSUBSCRIBE,
   covers: 'marketing' as const,
   ...(scope === 'named' && { streamId, listId }),
 })
 
-/** An event is of an email: without one there is none. */
-function recordUnsubscribed(app: App, tx: Tx, accountId: number, facts: UnsubscribeFacts, way: Way): void {
+/** As an event of its email; where that is gone, in the audit log, so that the account can see why it no longer sends to the address. */
+function tellUnsubscribed(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  facts: UnsubscribeFacts,
+  { way, scope }: { readonly way: Way; readonly scope: Scope },
+): void {
   const { emailId, recipientId } = facts
+  const stopped = scope === 'all' || !namesPart(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
   const email = sql(tx.db).email.get(emailId, accountId)
-  if (!email) return
+  if (!email) {
+    auditByRecipient(app, tx, accountId, facts, 'suppression.created')
+    return
+  }
   record(tx, {
     accountId,
     type: 'unsubscribed',
     at: app.eventTime(),
     emailId,
     recipientId,
-    data: { stream: email.slug, list_id: null, reason: way },
+    data: { stream: email.slug, list_id: null, scope: stopped, reason: way },
   })
 }
 
-function auditResubscribed(app: App, tx: Tx, accountId: number, { accountUuid, address }: UnsubscribeFacts): void {
+function auditByRecipient(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  { accountUuid, address }: UnsubscribeFacts,
+  action: 'suppression.created' | 'suppression.deleted',
+): void {
   audit(
     app,
     tx,
     { accountId, accountUuid: formatUuid(accountUuid), type: 'system', id: 'system', scopes: new Set() },
     {
-      action: 'suppression.deleted',
+      action,
       resourceType: 'suppression',
-      metadata: { email_address: suppressionKey(address), reason: REASON, by: 'recipient' },
+      resourceId: suppressionKey(address),
+      metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
     },
   )
 }

@@ -6,7 +6,7 @@ import { seconds } from '#platform/units.ts'
 import { headersOf, signatureOf } from './signature.ts'
 
 /** From the look-up of the host name to the end of the answer. */
-export const ATTEMPT_TIMEOUT_MS = seconds(10)
+const ATTEMPT_TIMEOUT_MS = seconds(10)
 /** What the history keeps of an answer. */
 const KEPT_RESPONSE_BYTES = 1000
 

@@ -4,12 +4,12 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
-import { conflict, invalid } from '#platform/errors.ts'
+import { conflict, invalid, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { lastSeqOf } from '../events/record.ts'
 import { isWebhookEvent, WEBHOOK_EVENTS } from './event-names.ts'
-import { endPending } from './pending.ts'
+import { endPending, endSlice } from './pending.ts'
 import { makeSecret } from './secret.ts'
 import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
 
@@ -18,7 +18,7 @@ const MOST_WEBHOOKS = 100
 
 /** What the history says of deliveries that still waited. */
 export const SWITCHED_OFF = 'The webhook was switched off.'
-export const DELETED = 'The webhook was deleted.'
+const DELETED = 'The webhook was deleted.'
 
 const sql = prepared((db) => ({
   insert: db.prepare(
@@ -47,7 +47,7 @@ export async function createWebhook(
   input: WebhookInput,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const events = validEvents(input.events)
-  await requireCallable(app, input.url)
+  await requireCallable(app, actor, input.url)
   const uuid = newUuid()
   const id = formatUuid(uuid)
   const { clear, sealed } = makeSecret(app.keys, uuid)
@@ -86,9 +86,13 @@ export async function changeWebhook(
   // A webhook of somebody else is a 404 whatever the input is, and nothing is looked up for it.
   getWebhook(app.db, actor.accountId, id)
   const events = validEvents(input.events)
-  await requireCallable(app, input.url)
+  await requireCallable(app, actor, input.url)
+  // What waited when it was switched off is ended before it is on again, or it would be told among what is new.
+  const current = getWebhook(app.db, actor.accountId, id)
+  if (!current.isActive) await endPending(app, current.id, SWITCHED_OFF)
   const changed = await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
+    if (!before.isActive) endSlice(tx, before.id, SWITCHED_OFF)
     const isActive = input.isActive || before.offByFailures
     const isReactivated = isActive && !before.isActive
     const statements = sql(tx.db)
@@ -145,7 +149,27 @@ export function knownEvent(name: string): string {
 }
 
 /** A name that does not resolve now may do so later, so it is accepted. */
-async function requireCallable(app: App, url: string): Promise<void> {
-  const check = await app.fetch.check(url)
-  if (check.kind === 'invalid' || check.kind === 'refused') throw invalid('url', check.reason, 'invalid_url')
+async function requireCallable(app: App, { accountId }: Actor, url: string): Promise<void> {
+  const ofAccounts = checking.get(app) ?? new Map<number, number>()
+  checking.set(app, ofAccounts)
+  const underWay = ofAccounts.get(accountId) ?? 0
+  if (underWay >= MOST_CHECKS)
+    throw tooMany(
+      'too_many_checks',
+      `At most ${MOST_CHECKS} webhooks of an account are made or changed at the same time; wait a little.`,
+      1,
+    )
+  ofAccounts.set(accountId, underWay + 1)
+  try {
+    const check = await app.fetch.check(url)
+    if (check.kind === 'invalid' || check.kind === 'refused') throw invalid('url', check.reason, 'invalid_url')
+  } finally {
+    const left = (ofAccounts.get(accountId) ?? 1) - 1
+    if (left > 0) ofAccounts.set(accountId, left)
+    else ofAccounts.delete(accountId)
+  }
 }
+
+/** URLs of one account whose hosts are looked up at the same time: each may wait for seconds for a DNS server that says nothing. */
+const MOST_CHECKS = 10
+const checking = new WeakMap<App, Map<number, number>>()

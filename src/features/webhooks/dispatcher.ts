@@ -6,14 +6,14 @@
  * for it.
  */
 import type { App } from '#features/app.ts'
-import type { Millis, Timer } from '#platform/clock.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import { giveWay, type Millis, type Timer } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { lastSeqOf } from '../events/record.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
+import { MOST_FAILURES } from './ladder.ts'
 import { type DueDelivery, Lane, type WaitingEvent } from './lane.ts'
 import {
   ENDED_BY_FAILURES,
@@ -29,16 +29,18 @@ import { endPending } from './pending.ts'
 import { activeWebhooks, findWebhookById, openSecret } from './webhooks.ts'
 
 /** Attempts under way over all webhooks, beyond the one that each may always have. */
-const MOST_RUNNING = 200
+const MOST_RUNNING = 500
+/** The same over the webhooks of one account, so that no tenant takes all. */
+const MOST_RUNNING_OF_ACCOUNT = 50
 /** An endpoint that takes longer than this has one attempt at a time, as has one that failed. */
-const SLOW_MS = seconds(2)
+const SLOW_MS = seconds(1)
 /** A timer that looks again at least this often, because the clock may have jumped. */
 const LONGEST_SLEEP_MS = minutes(1)
 const STORAGE_RETRY_MS = seconds(1)
 /** How long a cursor that moved over unwanted events may stay unstored. */
 const CURSOR_STORED_MS = seconds(10)
-/** Stored deliveries that are looked up at a time. */
-const DUE_AT_ONCE = 20
+/** Webhooks that are looked after together at the start. */
+const LOADED_AT_ONCE = 50
 const STOP_GRACE_MS = seconds(8)
 
 const sql = prepared((db) => ({
@@ -69,6 +71,7 @@ export class WebhookDispatcher {
   readonly #aborting = new AbortController()
   readonly #running = new Set<Promise<void>>()
   #attempts = 0
+  readonly #ofAccount = new Map<number, number>()
   /** Outcomes that the database has refused so far: while there are any, nothing more is begun. */
   #refused = 0
   #isStopping = false
@@ -91,7 +94,16 @@ export class WebhookDispatcher {
     const active = activeWebhooks(db)
     for (const { accountId } of active) this.#durableSeq.set(accountId, lastSeqOf(db, accountId))
     const pending = sql(db).withPending.all()
-    for (const id of new Set([...active, ...pending].map((row) => row.id))) this.#load(id)
+    this.#background(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
+  }
+
+  /** Some at a time: each begins an attempt, and thousands at once would hold up everybody else. */
+  async #loadAll(ids: readonly number[]): Promise<void> {
+    for (const [index, id] of ids.entries()) {
+      if (index > 0 && index % LOADED_AT_ONCE === 0) await giveWay()
+      if (this.#isStopping) return
+      this.#load(id)
+    }
   }
 
   /**
@@ -130,8 +142,11 @@ export class WebhookDispatcher {
       // Also what a crash left of it; nothing, for a webhook that its user switched off.
       if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
       const entry = this.#entries.get(id)
-      if (entry) entry.lane.change(webhook, secret)
-      else this.#add(new Lane(db, webhook, secret))
+      if (entry) {
+        entry.lane.change(webhook, secret)
+        // Replays reach up to the stored cursor: what was passed over before the change is theirs.
+        this.#background(this.#storeCursor(entry))
+      } else this.#add(new Lane(db, webhook, secret))
     } catch (error) {
       log.error(
         { err: error, webhook: id },
@@ -185,23 +200,29 @@ export class WebhookDispatcher {
     this.#storeCursorLater(entry)
   }
 
-  /** Stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
+  /** Begins stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
   #beginDue(entry: Entry): Millis | undefined {
     const { lane } = entry
     const now = this.#app.clock.now()
-    const firstDue = lane.firstDue()
-    const isDue = firstDue !== undefined && firstDue <= now
-    const due = isDue ? lane.dueDeliveries(now, DUE_AT_ONCE) : []
-    let wakeAt = isDue ? undefined : firstDue
+    const durableSeq = this.#durableSeq.get(lane.webhook.accountId) ?? 0
+    const firstDue = lane.firstDue(now)
+    const hasStored = firstDue !== undefined && firstDue <= now
+    let wakeAt = hasStored ? undefined : firstDue
+    const stored = (): Task | undefined => {
+      const delivery = hasStored ? lane.nextStored(now) : undefined
+      return delivery && { kind: 'stored', delivery }
+    }
+    const event = (): Task | undefined => {
+      const next = lane.webhook.isActive ? lane.nextEvent(durableSeq, now) : undefined
+      if (typeof next === 'object') return { kind: 'event', event: next }
+      if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
+      return undefined
+    }
     while (this.#hasRoom(lane)) {
-      const delivery = due.shift()
-      // One of the same recipient is begun when that is over, which looks again.
-      if (delivery && !lane.isBusy(delivery)) this.#begin(entry, { kind: 'stored', delivery })
-      if (!this.#hasRoom(lane)) break
-      const next = lane.nextEvent(this.#durableSeq.get(lane.webhook.accountId) ?? 0, now)
-      if (typeof next === 'object') this.#begin(entry, { kind: 'event', event: next })
-      else if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
-      if (!delivery && typeof next !== 'object') break
+      const task = lane.isStoredTurn ? (stored() ?? event()) : (event() ?? stored())
+      if (!task) break
+      lane.isStoredTurn = task.kind === 'event'
+      this.#begin(entry, task)
     }
     return wakeAt
   }
@@ -209,13 +230,29 @@ export class WebhookDispatcher {
   #hasRoom(lane: Lane): boolean {
     if (this.#refused > 0) return false
     if (lane.running === 0) return true
-    return lane.isTrusted && lane.running < this.#app.config.webhookConcurrency && this.#attempts < MOST_RUNNING
+    const { webhookConcurrency } = this.#app.config
+    // So that the failure that switches it off is the last attempt.
+    const most = lane.failures === 0 ? webhookConcurrency : Math.min(webhookConcurrency, MOST_FAILURES - lane.failures)
+    return (
+      lane.isTrusted &&
+      lane.running < most &&
+      this.#attempts < MOST_RUNNING &&
+      (this.#ofAccount.get(lane.webhook.accountId) ?? 0) < MOST_RUNNING_OF_ACCOUNT
+    )
+  }
+
+  #countRunning(lane: Lane, delta: 1 | -1): void {
+    const { accountId } = lane.webhook
+    lane.running += delta
+    this.#attempts += delta
+    const ofAccount = (this.#ofAccount.get(accountId) ?? 0) + delta
+    if (ofAccount === 0) this.#ofAccount.delete(accountId)
+    else this.#ofAccount.set(accountId, ofAccount)
   }
 
   #begin(entry: Entry, task: Task): void {
     const { lane } = entry
-    lane.running++
-    this.#attempts++
+    this.#countRunning(lane, 1)
     if (task.kind === 'event') lane.begin(task.event)
     else lane.beginStored(task.delivery)
     this.#background(this.#run(entry, task))
@@ -237,8 +274,7 @@ export class WebhookDispatcher {
     const giveBackPlace = () => {
       if (isOver) return
       isOver = true
-      lane.running--
-      this.#attempts--
+      this.#countRunning(lane, -1)
       lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
       this.#pumpId(lane.webhook.id)
     }
@@ -256,9 +292,12 @@ export class WebhookDispatcher {
   async #make(entry: Entry, task: Task, giveBackPlace: () => void): Promise<boolean> {
     const { lane } = entry
     const { commit } = this.#app
-    const body = this.#bodyOf(lane, task)
-    if (body === undefined) return (await this.#store(() => commit.write((tx) => endGone(tx, task)))) !== undefined
     const stored = task.kind === 'stored' ? task.delivery : undefined
+    if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
+      return await this.#endStored(stored, `The webhook no longer asks for ${stored.event}.`)
+    const body = this.#bodyOf(lane, task)
+    // What was to be told is gone, for example erased. An event without a delivery is passed over.
+    if (body === undefined) return stored ? await this.#endStored(stored, 'The event is gone.') : true
     const result = await attempt(this.#app, {
       url: lane.webhook.url,
       secret: lane.secret,
@@ -269,7 +308,7 @@ export class WebhookDispatcher {
     })
     // Given up because the service ends: nothing is known of it, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return false
-    lane.isTrusted = result.kind === 'delivered' && result.durationMs <= SLOW_MS
+    if (stored?.event !== TEST_EVENT) lane.isTrusted = result.kind === 'delivered' && result.durationMs <= SLOW_MS
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
     if (result.kind === 'delivered') giveBackPlace()
     else this.#logFailure(lane, task, result)
@@ -281,6 +320,17 @@ export class WebhookDispatcher {
     )
     if (written) this.#afterStored(entry, written)
     return written !== undefined
+  }
+
+  /** Ends a stored delivery without an attempt; false when that could not be stored, because the service ends. */
+  async #endStored({ id }: DueDelivery, reason: string): Promise<boolean> {
+    const ended = await this.#store(() =>
+      this.#app.commit.write((tx) => {
+        endDelivery(tx, id, reason)
+        return true
+      }),
+    )
+    return ended !== undefined
   }
 
   #bodyOf(lane: Lane, task: Task): { event: string; text: string } | undefined {
@@ -307,8 +357,9 @@ export class WebhookDispatcher {
     }
   }
 
-  #afterStored(entry: Entry, { cursor, switchedOff }: Written & { cursor: number }): void {
+  #afterStored(entry: Entry, { cursor, switchedOff, failures }: Written & { cursor: number }): void {
     const { webhook } = entry.lane
+    if (failures !== undefined) entry.lane.failures = failures
     entry.storedCursor = Math.max(entry.storedCursor, cursor)
     if (!switchedOff) return
     this.#app.log.warn({ webhook: formatUuid(webhook.uuid), url: webhook.url }, `webhook ${OFF_REASON}`)
@@ -354,9 +405,3 @@ const triedOf = (task: Task): Tried =>
         attempts: task.delivery.attempts,
         isTest: task.delivery.event === TEST_EVENT,
       }
-
-/** What was to be told is gone, for example erased. An event without a delivery is passed over. */
-function endGone(tx: Tx, task: Task): true {
-  if (task.kind === 'stored') endDelivery(tx, task.delivery.id, 'The event is gone, so there is nothing to tell.')
-  return true
-}

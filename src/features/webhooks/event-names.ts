@@ -1,4 +1,5 @@
 /** @module The names of what a webhook can be told, and how a delivery can stand. */
+import { codesOf } from '#platform/db/codes.ts'
 
 /** What `events` of a webhook may name. `test` is none of them: it comes when it is asked for. */
 export const WEBHOOK_EVENTS = [
@@ -19,7 +20,7 @@ export const WEBHOOK_EVENTS = [
   'insights.generated',
 ] as const
 
-export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
+type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 export const isWebhookEvent = (name: string): name is WebhookEvent => WEBHOOK_EVENTS.some((event) => event === name)
 
@@ -31,16 +32,8 @@ export const DELIVERY_STATUSES = ['pending', 'delivered', 'undeliverable'] as co
 
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
-const CODES = new Map<DeliveryStatus, number>(DELIVERY_STATUSES.map((status, code) => [status, code]))
-
-export const deliveryStatusCode = (status: DeliveryStatus): number => {
-  const code = CODES.get(status)
-  if (code === undefined) throw new TypeError(`unknown delivery status ${status}`)
-  return code
-}
-
-export const deliveryStatusName = (code: number): DeliveryStatus => {
-  const status = DELIVERY_STATUSES[code]
-  if (!status) throw new TypeError(`unknown delivery status code ${code}`)
-  return status
-}
+const CODES = codesOf<DeliveryStatus>('delivery status', DELIVERY_STATUSES)
+/** The stored code of how a delivery stands. */
+export const deliveryStatusCode = CODES.codeOf
+/** How a delivery with this stored code stands; throws for one that no version of ours has stored. */
+export const deliveryStatusName = CODES.nameOf

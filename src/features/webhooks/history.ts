@@ -45,7 +45,7 @@ interface Row extends Omit<Delivery, 'status'> {
 export const HISTORY_EVENTS = [...WEBHOOK_EVENTS, TEST_EVENT] as const
 
 /** Deliveries that lists reach and totals count, under each filter. */
-export const MOST_LISTED = 100_000
+export const MOST_LISTED = 10_000
 
 const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attempts, next_at AS nextAt, attempted_at AS attemptedAt,
   duration_ms AS durationMs, status_code AS statusCode, response, error, d.created_at AS createdAt, emails.uuid AS emailUuid

@@ -5,6 +5,9 @@ import { minutes, seconds } from '#platform/units.ts'
 const RETRY_DELAYS_MS = [minutes(15), minutes(30), minutes(60), minutes(120)] as const
 const JITTER_MS = seconds(5)
 
+/** No attempt is further ahead. */
+export const LONGEST_DELAY_MS = RETRY_DELAYS_MS[3] + JITTER_MS
+
 export const MOST_ATTEMPTS = RETRY_DELAYS_MS.length + 1
 
 /** Consecutive failed attempts, over all events, after which a webhook is switched off. */

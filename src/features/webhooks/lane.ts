@@ -2,20 +2,24 @@
  * @module One webhook's way through its account's events: which is next, which are under way, how far everything is told. Reads the database, sends
  * and writes nothing.
  *
- * An event is told from behind the cursor on, in order, several at the same time, but those of one recipient one after the other. Whoever
- * starts again at the cursor may find events behind it that have a row already: they are left out.
+ * The events after the cursor are told in order, several at the same time, but those of one recipient one after the other. Whoever starts again
+ * at the cursor may find events after it that have a row already: they are left out.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { seconds } from '#platform/units.ts'
 import { eventType } from '../events/record.ts'
+import { LONGEST_DELAY_MS } from './ladder.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** Clients store the id of an email before they can make sense of its events. */
 const HOLD_MS = seconds(2)
 const PAGE = 200
-/** Events that wait for others of their recipients, beyond which no more are read. */
+/** Pages of events that nobody wants are passed over so many at a time. */
+const PAGES_AT_ONCE = 10
+const STORED_PAGE = 10
+/** What waits for others of its recipient, beyond which no more is read. */
 const MOST_WAITING = 1000
 
 interface EventRow {
@@ -48,7 +52,9 @@ const sql = prepared((db) => ({
   told: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
-  due: db.prepare<StoredRow, [number, number, number, number]>(`${DUE} ORDER BY next_at, id LIMIT ?`),
+  due: db.prepare<StoredRow, [number, number, number, number, number]>(
+    `${DUE} AND event <> 'test' ORDER BY next_at, id LIMIT ? OFFSET ?`,
+  ),
   dueTests: db.prepare<StoredRow, [number, number, number, number]>(
     `${DUE} AND event = 'test' ORDER BY next_at, id LIMIT ?`,
   ),
@@ -81,8 +87,12 @@ export interface DueDelivery {
 export class Lane {
   webhook: Webhook
   secret: string
-  /** It answered the last attempt well and soon: several may be under way. */
+  /** It answered the last attempt well and soon: several may be under way. Tests say nothing of it. */
   isTrusted = false
+  /** Consecutive failures, as last stored. */
+  failures: number
+  /** Stored deliveries and new events take turns. */
+  isStoredTurn = true
   /** Attempts under way. */
   running = 0
   readonly #db: Database
@@ -92,7 +102,7 @@ export class Lane {
   /** First attempts that are under way, or whose outcome is not on disk yet. */
   readonly #begun = new Set<number>()
   readonly #busyKeys = new Set<string>()
-  /** Behind the cursor, but told already. */
+  /** After the cursor, but told already. */
   readonly #told: Set<number>
   /** Stored deliveries under way. */
   readonly #stored = new Set<number>()
@@ -101,6 +111,7 @@ export class Lane {
     this.#db = db
     this.webhook = webhook
     this.secret = secret
+    this.failures = webhook.failureCount
     this.#readSeq = webhook.cursorSeq
     this.#told = new Set(
       sql(db)
@@ -114,6 +125,7 @@ export class Lane {
     const wasActive = this.webhook.isActive
     this.webhook = webhook
     this.secret = secret
+    this.failures = webhook.failureCount
     if (!webhook.isActive) this.#waiting = []
     else if (!wasActive) {
       this.#readSeq = webhook.cursorSeq
@@ -129,12 +141,12 @@ export class Lane {
   }
 
   /**
-   * The next event that may be begun now; a time when there is one that has to wait until then; undefined when there is none, or none before one
-   * that is under way is over.
+   * The next event that may be begun now; a time when there is one that has to wait until then, or `now` when there is so much to pass over that others
+   * should have their turn first; undefined when there is none, or none before one that is under way is over.
    * @param durableSeq the account's events up to here are on disk
    */
   nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
-    for (;;) {
+    for (let pages = 0; ; pages++) {
       const index = this.#waiting.findIndex(({ key }) => !this.#busyKeys.has(key))
       const found = this.#waiting[index]
       if (found) {
@@ -143,12 +155,14 @@ export class Lane {
         return found
       }
       // As much as is remembered waits for what is under way: the rest is left where it is.
-      if (this.#waiting.length >= MOST_WAITING || !this.#read(durableSeq)) return undefined
+      if (this.#waiting.length >= MOST_WAITING) return undefined
+      if (pages === PAGES_AT_ONCE) return now
+      if (!this.#read(durableSeq, now)) return undefined
     }
   }
 
   /** Reads a page; false when there is nothing more. */
-  #read(durableSeq: number): boolean {
+  #read(durableSeq: number, now: Millis): boolean {
     if (this.#readSeq >= durableSeq) return false
     const { accountId, events } = this.webhook
     const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
@@ -159,7 +173,8 @@ export class Lane {
         seq: row.seq,
         event,
         key: keyOf(row),
-        notBefore: row.createdAt === null ? 0 : row.createdAt + HOLD_MS,
+        // Event times are held while a clock that was ahead is corrected; nothing waits for that.
+        notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + HOLD_MS,
       })
     }
     this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
@@ -181,24 +196,38 @@ export class Lane {
     this.#begun.delete(seq)
   }
 
-  /** Deliveries that are due now and not under way; of a webhook that is off only tests. */
-  dueDeliveries(now: Millis, limit: number): DueDelivery[] {
-    const { due, dueTests } = sql(this.#db)
-    return (this.webhook.isActive ? due : dueTests)
-      .all(this.webhook.accountId, this.webhook.id, now, limit + this.#stored.size)
-      .filter(({ id }) => !this.#stored.has(id))
-      .slice(0, limit)
-      .map((row) => ({ ...row, key: keyOf(row) }))
+  /**
+   * The next stored delivery that may be begun now: tests first, since somebody waits for them, then what is longest due and of no recipient that is
+   * under way. Of a webhook that is off only tests.
+   */
+  nextStored(now: Millis): DueDelivery | undefined {
+    const { id, accountId, isActive } = this.webhook
+    const until = this.#dueUntil(now)
+    const free = (rows: readonly StoredRow[]): StoredRow | undefined =>
+      rows.find((row) => !this.#stored.has(row.id) && !this.#busyKeys.has(keyOf(row)))
+    // One more than are under way is enough to find one that is not.
+    const page = this.#stored.size + STORED_PAGE
+    const test = free(sql(this.#db).dueTests.all(accountId, id, until, page))
+    if (test) return { ...test, key: keyOf(test) }
+    for (let offset = 0; isActive && offset < MOST_WAITING; offset += page) {
+      const rows = sql(this.#db).due.all(accountId, id, until, page, offset)
+      const found = free(rows)
+      if (found) return { ...found, key: keyOf(found) }
+      if (rows.length < page) break
+    }
+    return undefined
   }
 
-  /** When the next stored delivery is due; undefined: there is none. */
-  firstDue(): Millis | undefined {
-    return sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
+  /** When the next stored delivery is due, at `now` or before if it is; undefined: there is none. */
+  firstDue(now: Millis): Millis | undefined {
+    const at = sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
+    return at !== undefined && isBeyondLadder(at, now) ? now : at
   }
 
-  /** Something else of the same recipient is under way. */
-  isBusy({ key }: Pick<WaitingEvent, 'key'>): boolean {
-    return this.#busyKeys.has(key)
+  /** A time that no ladder gives was stored under a clock that was ahead: it is due. */
+  #dueUntil(now: Millis): Millis {
+    const at = sql(this.#db).firstDue.get(this.webhook.id)?.at
+    return typeof at === 'number' && isBeyondLadder(at, now) ? at : now
   }
 
   beginStored({ id, key }: DueDelivery): void {
@@ -210,6 +239,8 @@ export class Lane {
     this.#stored.delete(id)
   }
 }
+
+const isBeyondLadder = (at: Millis, now: Millis): boolean => at - now > LONGEST_DELAY_MS
 
 /** Events of one recipient have the same key, and those of an email that are of no recipient; what is of no email stands alone. */
 const keyOf = ({

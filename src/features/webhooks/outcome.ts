@@ -7,7 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
-import { audit } from '../audit-logs/audit.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
 import type { AttemptResult } from './attempt.ts'
 import { deliveryStatusCode } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
@@ -65,9 +65,11 @@ export interface Written {
   readonly nextAt: Millis | undefined
   /** This failure was one too many: the webhook is off. */
   readonly switchedOff: boolean
+  /** Consecutive failures now; undefined: the attempt does not count. */
+  readonly failures: number | undefined
 }
 
-const NOTHING: Written = { nextAt: undefined, switchedOff: false }
+const NOTHING: Written = { nextAt: undefined, switchedOff: false, failures: undefined }
 
 /**
  * Writes an attempt's outcome.
@@ -93,11 +95,11 @@ export function writeAttempt(
   const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
   const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
   writeDelivery(tx, webhookId, tried, attempts, result, nextAt)
-  if (isTest || !isActive) return { nextAt, switchedOff: false }
+  if (isTest || !isActive) return { ...NOTHING, nextAt }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (switchedOff) switchOff(app, tx, webhookId, webhook)
-  return { nextAt, switchedOff }
+  return { nextAt, switchedOff, failures }
 }
 
 function writeDelivery(
@@ -128,20 +130,14 @@ function writeDelivery(
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
 function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
-  endSlice(tx, webhookId, ENDED_BY_FAILURES)
   sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
-  const accountUuid = formatUuid(webhook.accountUuid)
-  audit(
-    app,
-    tx,
-    { accountId: webhook.accountId, accountUuid, type: 'system', id: 'system', scopes: new Set() },
-    {
-      action: 'webhook.deactivated',
-      resourceType: 'webhook',
-      resourceId: formatUuid(webhook.uuid),
-      metadata: { reason: OFF_REASON },
-    },
-  )
+  endSlice(tx, webhookId, ENDED_BY_FAILURES)
+  audit(app, tx, systemActor(webhook), {
+    action: 'webhook.deactivated',
+    resourceType: 'webhook',
+    resourceId: formatUuid(webhook.uuid),
+    metadata: { reason: OFF_REASON },
+  })
 }
 
 /** Ends a delivery that cannot be made, because what it was to tell is gone. */

@@ -8,6 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { messageIdOf } from '../emails/accept.ts'
 import { type EventData, type EventType, eventType, eventUuid } from '../events/record.ts'
 
@@ -58,7 +59,7 @@ const outcome = (told: Told): Body => ({
   from: told.from,
   to: told.to(),
   subject: told.subject,
-  domain: domainOf(told.from),
+  domain: domainOfMailbox(told.from),
   smtp_response: told.data.smtp_response ?? '',
   ip_address: told.data.ip_address ?? '',
 })
@@ -98,6 +99,7 @@ const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
     to_address: recipient ?? '',
     stream: data.stream ?? null,
     list_id: data.list_id ?? null,
+    scope: data.scope ?? 'all',
   }),
 }
 
@@ -143,6 +145,3 @@ const toldOf = (db: Database, row: Row): Told => ({
       .map(({ address }) => address)
       .join(', '),
 })
-
-/** The sender's domain, of `a@b` or `Name <a@b>`. */
-const domainOf = (from: string): string => from.slice(from.lastIndexOf('@') + 1).replace(/>$/, '')

@@ -29,7 +29,8 @@ const sql = prepared((db) => ({
   ),
   end: db.prepare(
     `UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = coalesce(error || ' ', '') || ? WHERE id IN
-     (SELECT id FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?)`,
+     (SELECT d.id FROM webhook_deliveries d JOIN webhooks ON webhooks.id = webhook_id AND (is_active = 0 OR webhooks.deleted_at IS NOT NULL)
+      WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?)`,
   ),
 }))
 
@@ -55,6 +56,6 @@ export async function endPending(app: App, webhookId: number, error: string): Pr
   for (let ended = SLICE; ended === SLICE; ) ended = await app.commit.write((tx) => endSlice(tx, webhookId, error))
 }
 
-/** Ends up to a slice of them; returns how many. */
+/** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */
 export const endSlice = (tx: Tx, webhookId: number, error: string): number =>
   sql(tx.db).end.run(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, SLICE).changes

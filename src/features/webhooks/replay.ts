@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -43,7 +43,7 @@ const sql = prepared((db) => ({
   atOrAfter: db.prepare<{ at: Millis }, [number, number]>(
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
-  // What lies behind the cursor and has no delivery yet is told anyway.
+  // What comes after the cursor and has no delivery yet is told anyway.
   wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number]>(
     `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
      AND type IN (SELECT value FROM json_each(?6))
@@ -150,7 +150,7 @@ async function wantedEvents(app: App, webhook: Webhook, input: ReplayInput): Pro
         'replay_too_large',
       )
     // Lets requests in between the slices.
-    await new Promise((resolve) => setImmediate(resolve))
+    await giveWay()
   }
   return events
 }

@@ -23,7 +23,7 @@ import {
   webhookWire,
 } from './model.ts'
 import { replayDelivery, replayRange } from './replay.ts'
-import { sendTestEvent } from './test-event.ts'
+import { MOST_TESTS, sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
 const tags = ['Webhooks']
@@ -122,8 +122,7 @@ export const webhookRoutes = (app: App) =>
         response: One(TestResult),
         detail: {
           summary: 'Send a test event',
-          description:
-            'At most 5 a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.',
+          description: `At most ${MOST_TESTS} a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.`,
           tags,
           ...requires('webhooks:write'),
         },

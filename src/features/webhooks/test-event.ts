@@ -12,7 +12,8 @@ import { TEST_EVENT } from './event-names.ts'
 import { insertPending } from './pending.ts'
 import { getWebhook } from './webhooks.ts'
 
-const MOST_TESTS = 5
+/** Test events that a webhook is sent in a minute at most. */
+export const MOST_TESTS = 5
 const WINDOW_MS = minutes(1)
 
 export interface TestPayload {

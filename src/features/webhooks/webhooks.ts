@@ -100,6 +100,7 @@ export const listWebhooks = (
   total: countWebhooks(db, accountId),
 })
 
+/** Webhooks of an account, the inactive ones too. */
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 /** What the secret of a webhook is sealed for, so that it opens in no other row. */

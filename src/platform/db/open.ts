@@ -34,7 +34,7 @@ export function openReadOnly(path: string): Database {
 }
 
 /** Makes the entries of a directory durable. */
-export function syncDirectory(path: string): void {
+function syncDirectory(path: string): void {
   const fd = openSync(path, 'r')
   try {
     fsyncSync(fd)

@@ -1,4 +1,7 @@
-/** @module HTML that escapes: whatever is put into the `html` tag is text, unless it is itself the result of the tag. */
+/**
+ * @module HTML that escapes: whatever is put into the `html` tag is text, unless it is itself the result of the tag. And the page around it: one
+ * skeleton and one look for whatever is shown to people who are no clients of the API.
+ */
 
 export class Html {
   readonly text: string
@@ -41,8 +44,55 @@ function render(value: HtmlValue): string {
   return escapeHtml(String(value))
 }
 
+/** A sheet of paper in the middle, bright or dark as the reader likes it. The contrasts are measured by tests of pages in a browser. */
+const BASE_STYLE = `
+:root {
+  color-scheme: light dark;
+  font: 1.125rem/1.5 system-ui, sans-serif;
+  --page: #eef0f3; --card: #fff; --text: #1b1f24; --faint: #525a65; --line: #d5dae1; --strong: #0b57d0; --on-strong: #fff; --edge: #6b7480;
+}
+@media (prefers-color-scheme: dark) {
+  :root { --page: #101317; --card: #1b2026; --text: #e8eaed; --faint: #a9b1bb; --line: #333b45; --strong: #9cc2ff; --on-strong: #0a1c38; --edge: #8a94a1; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; padding: 2rem 1rem; background: var(--page); color: var(--text); }
+main { max-width: 34rem; margin: 0 auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
+h1 { margin: 0 0 1rem; font-size: 1.625rem; line-height: 1.25; overflow-wrap: anywhere; }
+h2 { margin: 2rem 0 .5rem; font-size: 1.125rem; line-height: 1.25; }
+p { margin: 0 0 1rem; overflow-wrap: anywhere; }
+p:last-child { margin-bottom: 0; }
+a { color: var(--strong); }
+@media (max-width: 30rem) {
+  body { padding: 0; background: var(--card); }
+  main { padding: 1.5rem 1.25rem; border: 0; border-radius: 0; }
+}
+`
+
+/**
+ * A whole page: without scripts, without anything from another host, and not for search engines.
+ * @param style CSS of ours behind the style that all pages have; never anything a client sent
+ */
+export const htmlPage = ({ title, style = '', main }: { title: string; style?: string; main: Html }): Html =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex, nofollow">
+<link rel="icon" href="data:,">
+<title>${title}</title>
+<style>${trustedHtml(BASE_STYLE + style)}</style>
+</head>
+<body>
+<main>
+${main}
+</main>
+</body>
+</html>
+`
+
 /** No script, nothing from another host, no frame around it; inline styles are allowed. */
-export const PAGE_CONTENT_SECURITY_POLICY =
+const PAGE_CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 /** A page as a response, with a Content-Security-Policy that forbids scripts. */

@@ -5,6 +5,7 @@
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
 import { REQUIRED_SCOPE } from './access.ts'
+import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
 import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
 import { isApiPath } from './route-table.ts'
@@ -125,7 +126,7 @@ export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): 
 /** An operation with its scope in words, JSON as the only content type but for a stream, and the errors that it can give. */
 function finished(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
-  const { [EVENT_STREAM]: eventStream, ...rest } = operation
+  const { [EVENT_STREAM]: eventStream, [BODY_FORMAT]: _, ...rest } = operation
   const parameters = asArray(operation['parameters']).map(finishedParameter)
   const body = asObject(operation['requestBody'])
   const responses = declaredResponses(operation)

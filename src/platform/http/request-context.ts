@@ -1,6 +1,6 @@
 /**
  * @module What is known of a request before its route runs: id, actor, peer. Filled in `server.ts` before the body is read; read by
- * handlers through `authenticatedAs`, `requestIdOf` and `clientIpOf`. Never holds the body.
+ * handlers through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
 import { unauthorized } from '../errors.ts'
@@ -26,9 +26,6 @@ export const setRequestContext = (request: Request, context: RequestContext): vo
 
 /** Undefined for a request that did not come through the server. */
 export const requestContext = (request: Request): RequestContext | undefined => contexts.get(request)
-
-/** The id that the response carries in `X-Request-Id`; empty outside the server. */
-export const requestIdOf = (request: Request): string => contexts.get(request)?.requestId ?? ''
 
 /** Address of the client: the peer, or what a trusted proxy says of it. Empty when the connection is gone. */
 export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''

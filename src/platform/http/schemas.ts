@@ -124,8 +124,8 @@ export function pageOf(query: Static<typeof PageQuery>): Page {
  * @param code such as `domain_not_found`
  * @param noun such as `domain`, for the message
  */
-export function uuidParam(text: string | null | undefined, code: string, noun: string): UuidBytes {
-  const id = typeof text === 'string' ? parseUuid(text) : undefined
+export function uuidParam(text: string, code: string, noun: string): UuidBytes {
+  const id = parseUuid(text)
   if (id === undefined) throw noSuch(code, noun)
   return id
 }

@@ -192,6 +192,7 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
           throw insufficientScope(requiredScope)
         }
       }
+      fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
       if (request.method === 'GET' || request.method === 'HEAD') return
@@ -234,6 +235,11 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
 
 function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined): void {
   if (details && details.length > 0) throw invalidFields(details)
+}
+
+/** A segment of the path that is not UTF-8 is null in Elysia, whatever its types say: an empty text, which no segment can be, names nothing either. */
+function fillUnreadable(params: Record<string, string | null | undefined>): void {
+  for (const name in params) if (params[name] === null) params[name] = ''
 }
 
 /** What clients send where there is nothing to say: no body, `null`, and from PHP `[]`. */

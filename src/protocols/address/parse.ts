@@ -104,6 +104,10 @@ export function formatMailbox(mailbox: { readonly name: string | undefined; read
   return PHRASE.test(text) ? `${text} <${address}>` : `"${text.replace(/["\\]/g, '\\$&')}" <${address}>`
 }
 
+/** The domain of a mailbox as `formatMailbox` writes it: of `a@b` or `Name <a@b>`. */
+export const domainOfMailbox = (mailbox: string): string =>
+  mailbox.slice(mailbox.lastIndexOf('@') + 1).replace(/>$/, '')
+
 /**
  * The key by which two spellings of one address are equal: lower case as a whole, the domain in A-labels, a local part without needless quotes,
  * Unicode composed. A key for comparing and looking up, never an address to send to (RFC 5321 §2.4: case may matter to the owner). Takes any

@@ -56,6 +56,8 @@ export interface ResolverOptions {
   readonly timeoutMs?: number
   /** Rounds over all servers; 2 unless told. */
   readonly attempts?: number
+  /** Exchanges with servers at the same time; 256 unless told. Whatever comes more waits. */
+  readonly exchangesAtOnce?: number
   /** A random integer of at least 16 bits, unpredictable (RFC 5452 §9.1). */
   readonly randomId: () => number
   /** 10,000 unless told; 0 asks anew each time. */
@@ -97,7 +99,7 @@ export function createResolver(options: ResolverOptions): Resolver {
   })
   const inFlight = new Map<string, Promise<Answer<unknown>>>()
   const closing = new AbortController()
-  const limit = createLimit(MOST_EXCHANGES_AT_ONCE)
+  const limit = createLimit(options.exchangesAtOnce ?? MOST_EXCHANGES_AT_ONCE)
 
   const askServer = (server: Server, question: Question): Promise<ExchangeResult> =>
     limit(async () =>

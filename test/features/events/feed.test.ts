@@ -120,7 +120,7 @@ describe('the feed', () => {
     async (types) => {
       await using service = await createTestApi()
       const answer = await service.api('GET', `/v1/events?types=${encodeURIComponent(types)}`)
-      expectRefusal(answer, 422, 'validation_failed', 'types')
+      expectRefusal(answer, 422, 'unknown_event', 'types')
       for (const type of EVENT_TYPES) expect(at(answer.body, 'message')).toContain(type)
     },
   )

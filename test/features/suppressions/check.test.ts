@@ -65,8 +65,8 @@ async function start() {
     accountId,
     put: (more: Partial<Parameters<typeof suppress>[2]>) =>
       app.commit.write((tx) => suppress(app, tx, { ...place, reason: 'unsubscribe', covers: 'marketing', ...more })),
-    take: (more: Partial<Parameters<typeof unsuppress>[2]>) =>
-      app.commit.write((tx) => unsuppress(app, tx, { ...place, covers: 'marketing', ...more })),
+    take: (more: Partial<Parameters<typeof unsuppress>[1]>) =>
+      app.commit.write((tx) => unsuppress(tx, { ...place, covers: 'marketing', ...more })),
     /** Reason for which mail is stopped: transactional or not, of a stream, to a list. */
     stopped: (transactional: boolean, streamId = 1, listId?: number) =>
       suppressionOf(app.db, { accountId, address: 'bob@X.test', transactional, streamId, listId })?.reason,
@@ -116,6 +116,29 @@ test('an unsubscription stops marketing of its stream, or of its list, or of all
     'unsubscribe',
     undefined,
   ])
+})
+
+test('however many streams an address has unsubscribed from, each is found, and all mail comes first', async () => {
+  await using t = await start()
+  for (let streamId = 1; streamId <= 50; streamId++) await t.put({ streamId })
+  await t.put({ streamId: 60, listId: 3 })
+  expect([1, 50, 51].map((streamId) => t.stopped(false, streamId))).toEqual(['unsubscribe', 'unsubscribe', undefined])
+  expect([t.stopped(false, 60), t.stopped(false, 60, 3), t.stopped(true, 50)]).toEqual([
+    undefined,
+    'unsubscribe',
+    undefined,
+  ])
+  await t.put({ covers: 'all', reason: 'hard_bounce' })
+  expect([t.stopped(false, 51), t.stopped(false, 50), t.stopped(true, 51)]).toEqual(Array(3).fill('hard_bounce'))
+})
+
+test('counters of reasons go with the last row that has them', async () => {
+  await using t = await start()
+  for (const reason of ['one', 'two', 'three']) {
+    await t.put({ covers: 'all', reason })
+    await t.take({ covers: 'all' })
+  }
+  expect(t.service.app.db.query("SELECT metric FROM counters WHERE metric LIKE 'suppressions%'").all()).toEqual([])
 })
 
 test('what is taken off is one row, and only with the reason that was asked for', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { ManualClock } from '#platform/clock.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
 
 const add = ({ api }: TestApi, email_address: unknown, reason?: unknown) =>
   api('POST', '/v1/suppressions', { email_address, ...(reason !== undefined && { reason }) })
@@ -119,6 +119,20 @@ test.each(['', null])('the reason %j is none: manual', async (reason) => {
   await using service = await createTestApi()
   expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe('manual')
 })
+
+test.each(['unsubscribed', 'Unsubscribe', ' UNSUBSCRIBED ', 'list-unsubscribe'])(
+  'the reason %j, as lists of other services have it, is unsubscribe: receipts still go',
+  async (reason) => {
+    await using service = await createEmailApi()
+    const { api, accepted } = service
+    const answer = await api('POST', '/v1/suppressions', { email_address: EMAIL.to, reason })
+    expect(at(answer.body, 'data', 'reason')).toBe('unsubscribe')
+    expect([await accepted(), await accepted({ transactional: false })].map(({ status }) => status)).toEqual([
+      'queued',
+      'rejected',
+    ])
+  },
+)
 
 describe('422 and nothing is stored for', () => {
   test.each([

@@ -48,6 +48,15 @@ test('the same recipient and target have the same URL each time; another recipie
   expect(new Set(urls).size).toBe(4)
 })
 
+test('the same recipient has the same URLs in every version of ours: mail that was sent keeps its links', () => {
+  const oldKey = new Uint8Array(32).fill(7)
+  const whose = { recipientId: 2 ** 32 + 1, day: 20_527 }
+  expect([pixelUrl(oldKey, BASE, recipient), linkUrl(oldKey, BASE, whose, TARGET)]).toEqual([
+    `${BASE}/t/o/AawCUC_ntgqz1JAWFoUi`,
+    `${BASE}/t/c/AoGAgIAQUC-DMn3TXo_6LaSL/aHR0cHM6Ly9zaG9wLnRlc3QvP2E9MSZiPcO8I2VuZA`,
+  ])
+})
+
 test('ids and days that have no place in a token are refused', () => {
   for (const wrong of [
     { recipientId: -1 },

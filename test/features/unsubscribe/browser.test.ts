@@ -102,8 +102,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await picture('6-damaged')
       expect(await look(page)).toEqual({
         ...WELL,
-        title: 'This link is not complete',
-        headings: ['This link is not complete'],
+        title: 'This unsubscribe link is not complete',
+        headings: ['This unsubscribe link is not complete'],
         buttons: [],
       })
     })

@@ -53,7 +53,11 @@ describe('a one-click POST of RFC 8058', () => {
     })
     expect(service.suppressions()).toEqual([unsubscribed(null)])
     expect(service.events()).toEqual([
-      { emailId: 1, recipient: ADDRESS, data: { stream: 'transactional', list_id: null, reason: 'one-click' } },
+      {
+        emailId: 1,
+        recipient: ADDRESS,
+        data: { stream: 'transactional', list_id: null, scope: 'all', reason: 'one-click' },
+      },
     ])
   })
 
@@ -122,7 +126,9 @@ describe('what a link stops', () => {
     await ask(service, 'POST', await service.link({ stream: 'news' }), ...FORM)
     expect(all()).toEqual({ default: false, news: true, transactional: false, transactionalNews: false })
     expect(service.suppressions()).toEqual([unsubscribed('news')])
-    expect(service.events().map(({ data }) => data)).toEqual([{ stream: 'news', list_id: null, reason: 'one-click' }])
+    expect(service.events().map(({ data }) => data)).toEqual([
+      { stream: 'news', list_id: null, scope: 'stream', reason: 'one-click' },
+    ])
   })
 
   test('of the default stream: all mail with transactional: false, nothing else', async () => {
@@ -164,7 +170,9 @@ describe('the buttons of the page', () => {
     expect(await marks(await press(service, path, 'resubscribe'))).toEqual(AGAIN)
     expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
     expect(service.suppressions()).toEqual([])
-    expect(service.events().map(({ data }) => data)).toEqual([{ stream: 'news', list_id: null, reason: 'page' }])
+    expect(service.events().map(({ data }) => data)).toEqual([
+      { stream: 'news', list_id: null, scope: 'stream', reason: 'page' },
+    ])
   })
 
   test('stop everything, and give back just that', async () => {
@@ -173,6 +181,9 @@ describe('the buttons of the page', () => {
     expect(await marks(await press(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
     expect(await marks(await ask(service, 'GET', path))).toEqual(ALL_STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news'), unsubscribed(null)])
+    expect(service.events().map(({ data }) => data)).toEqual(
+      ['stream', 'all'].map((scope) => ({ stream: 'news', list_id: null, scope, reason: 'page' })),
+    )
     expect(await marks(await press(service, path, 'resubscribe-all'))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
   })
@@ -209,7 +220,7 @@ describe('the buttons of the page', () => {
       {
         actorType: 'system',
         action: 'suppression.deleted',
-        metadata: { email_address: ADDRESS, reason: 'unsubscribe', by: 'recipient' },
+        metadata: { reason: 'unsubscribe', by: 'recipient' },
       },
     ])
   })
@@ -266,7 +277,7 @@ describe('a token that is not ours', () => {
 })
 
 describe('without rows', () => {
-  test('a link works when its email is gone: suppressed, but no event, since an event is of an email', async () => {
+  test('a link works when its email is gone: suppressed, but no event, since an event is of an email; the audit log tells it', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
     service.app.db.run('DELETE FROM emails')
@@ -276,6 +287,9 @@ describe('without rows', () => {
       'mail of “<bdi>Weekly news</bdi>” from <strong><bdi>sender.test</bdi></strong>',
     )
     expect([service.suppressions(), service.events()]).toEqual([[unsubscribed('news')], []])
+    expect(service.auditRows()).toEqual([
+      { actorType: 'system', action: 'suppression.created', metadata: { reason: 'unsubscribe', by: 'recipient' } },
+    ])
   })
 
   test('a link still answers when its account is gone, and a new account with the same row id is not touched', async () => {

@@ -444,3 +444,159 @@ describe('while the database refuses outcomes', () => {
     expect(await service.settled(a, 1)).toMatchObject([{ status: 'delivered' }])
   })
 })
+
+describe('of one webhook', () => {
+  /** Replays of all events so far, which wait for their attempts. */
+  const replayAll = async ({ api }: WebhookService, { id }: MadeWebhook, count: number) => {
+    const answer = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
+    expect(at(answer.body, 'data', 'deliveries')).toBe(count)
+  }
+
+  test('new events and replays take turns, and a test comes before the replays', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    const webhook = await service.addWebhook(['sent', 'bounced'])
+    await tellMany(service, 30)
+    await service.settled(webhook, 30)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async () => {
+      if (service.receiver.requests.length === 31) await gate.promise
+      return {}
+    })
+    await replayAll(service, webhook, 30)
+    await service.receiver.received(31)
+    for (let i = 0; i < 3; i++) await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
+    gate.resolve()
+    await service.settled(webhook, 64)
+    const told = service.receiver.requests.slice(31).map(({ headers }) => headers['x-service-event'])
+    expect(told.slice(0, 8)).toEqual(['bounced', 'test', 'bounced', 'sent', 'bounced', 'sent', 'sent', 'sent'])
+  })
+
+  test('what waits for a slow event of its recipient does not keep back what waits for nothing', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['opened', 'sent'])
+    const slow = await service.email()
+    for (let i = 0; i < 40; i++) await service.tell(slow, 'opened')
+    await tellMany(service, 10)
+    await service.settled(webhook, 50)
+    service.receiver.answer((request) => (eventOf(request)['email_id'] === slow.id ? 'hang' : {}))
+    await replayAll(service, webhook, 50)
+    const others = await eventually(() => {
+      const told = service.receiver.requests.slice(50).filter((request) => eventOf(request)['email_id'] !== slow.id)
+      return told.length === 10 ? told : undefined
+    })
+    expect(new Set(others.map((request) => eventOf(request)['email_id'])).size).toBe(10)
+    expect(service.receiver.requests).toHaveLength(61)
+  })
+
+  test('what is no longer asked for is not tried again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'bounced'])
+    service.receiver.answer({ status: 500 })
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.settled(webhook, 1)
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
+    toNextAttempt(service, webhook)
+    expect(
+      await eventually(() => service.deliveries(webhook).filter(({ nextAt }) => nextAt === null)[0]),
+    ).toMatchObject({
+      status: 'undeliverable',
+      attempts: 1,
+      error: 'The webhook no longer asks for bounced.',
+    })
+    expect(service.receiver.requests).toHaveLength(1)
+  })
+
+  test('an event that was passed over before it was asked for can be replayed at once', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'opened')
+    await service.app.commit.barrier()
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
+    const answer = await service.api('POST', `/v1/webhooks/${webhook.id}/replay`, { from_seq: seq })
+    expect(at(answer.body, 'data', 'deliveries')).toBe(1)
+    expect(await service.settled(webhook, 1)).toMatchObject([{ event: 'opened', status: 'delivered' }])
+  })
+
+  test('failures that a test lies between are no fewer, and the tenth is the last attempt', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 400 }))
+    await tellMany(service, 9)
+    await service.settled(webhook, 9)
+    await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
+    await service.settled(webhook, 10)
+    await tellMany(service, 20)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    expect(service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')).toHaveLength(10)
+  })
+
+  test('what waited when failures switched it off stays ended after its reactivation, and what is new is retried', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 400 })
+    await service.tell(await service.email(), 'sent')
+    service.release()
+    await service.settled(webhook, 1)
+    // More than are ended in one transaction; due long after this test.
+    service.app.db.run(
+      `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
+       WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
+       SELECT randomblob(16), (SELECT id FROM webhooks), 'sent', '{}', 0, 1, ?, 0 FROM numbers`,
+      [service.clock.now() + minutes(100)],
+    )
+    await tellMany(service, 9)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    const { url, events } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    const all = await service.settled(webhook, 1511)
+    expect(Map.groupBy(all, ({ status }) => status).get('pending')).toMatchObject([{ attempts: 1, statusCode: 500 }])
+    expect(all.filter(({ status }) => status === 'undeliverable')).toHaveLength(1510)
+  })
+})
+
+test('the webhooks of one account have 50 attempts under way, and each of them always one', async () => {
+  await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '30' } })
+  const webhooks = [await service.addWebhook(), await service.addWebhook(), await service.addWebhook()]
+  await tellMany(service, 1)
+  await Promise.all(webhooks.map((webhook) => service.settled(webhook, 1)))
+  service.receiver.answer('hang')
+  for (let i = 0; i < 40; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+  await service.receiver.received(3 + 51)
+  await service.app.commit.barrier()
+  expect(service.webhooks?.inFlight).toBe(51)
+})
+
+describe('a clock that was ahead and is set back', () => {
+  test('holds no event longer than two seconds', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.clock.jumpTo(NOW + minutes(1440))
+    const email = await service.email()
+    service.clock.jumpTo(NOW)
+    await service.tell(email, 'sent')
+    await service.app.commit.barrier()
+    service.release()
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
+  })
+
+  test('leaves no retry waiting for a time that no ladder gives', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
+    service.receiver.answer({})
+    // When it looks again, as it does each minute.
+    service.clock.advance(minutes(1))
+    await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
+  })
+})

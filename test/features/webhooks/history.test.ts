@@ -90,13 +90,13 @@ test('an unknown status or event in the filter is a 422', async () => {
     )
 })
 
-test('of a long history the newest 100,000 deliveries are counted and reached, under each filter', async () => {
+test('of a long history the newest 10,000 deliveries are counted and reached, under each filter', async () => {
   await using service = await createWebhookApi()
   const { app, addWebhook, rowId, actor } = service
   const { id } = await addWebhook()
   app.db.run(
     `INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, created_at)
-     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100010)
+     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 10010)
      SELECT randomblob(16), ?, 'sent', 1, 1, n FROM numbers`,
     [rowId(id)],
   )
@@ -109,11 +109,11 @@ test('of a long history the newest 100,000 deliveries are counted and reached, u
   ] as const) {
     const { deliveries, total } = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MOST_LISTED - 10 })
     expect([total, deliveries.map(({ createdAt }) => createdAt)]).toEqual([
-      100_000,
+      10_000,
       [20, 19, 18, 17, 16, 15, 14, 13, 12, 11],
     ])
     const past = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MOST_LISTED })
-    expect(past).toEqual({ deliveries: [], total: 100_000 })
+    expect(past).toEqual({ deliveries: [], total: 10_000 })
   }
 })
 

@@ -71,8 +71,8 @@ const CASES: readonly (readonly [type: EventType, data: EventData | undefined, f
   ],
   [
     'unsubscribed',
-    { stream: 'news', list_id: null },
-    { to_address: 'carl@receiver.test', stream: 'news', list_id: null },
+    { stream: 'news', list_id: null, scope: 'stream' },
+    { to_address: 'carl@receiver.test', stream: 'news', list_id: null, scope: 'stream' },
   ],
 ]
 

@@ -108,6 +108,14 @@ describe('a range', () => {
     expect(await pending(service, id)).toEqual([])
   })
 
+  test('of an event that there is not is a 422 unknown_event, of one that the webhook does not subscribe to another', async () => {
+    await using service = await createWebhookApi()
+    const { id } = await service.addWebhook()
+    const replay = (name: string) => service.api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, events: [name] })
+    expectRefusal(await replay('open'), 422, 'unknown_event', 'events')
+    expectRefusal(await replay('opened'), 422, 'validation_failed', 'events')
+  })
+
   test('leaves out what is still to be told for the first time', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, tell, finish } = service

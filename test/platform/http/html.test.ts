@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { html, htmlResponse, trustedHtml } from '#platform/http/html.ts'
+import { html, htmlPage, htmlResponse, trustedHtml } from '#platform/http/html.ts'
 
 test('every value is escaped, in text and in attributes', () => {
   const evil = `"><script>alert('x')</script>&amp;`
@@ -19,6 +19,18 @@ test('nested templates and lists are not escaped twice, and nothing is nothing',
 test('an object that only looks like HTML is escaped', () => {
   const forged = JSON.parse('{"text":"<script>"}')
   expect(html`${forged}`.text).not.toContain('<script>')
+})
+
+test('a whole page has its escaped title and its content, the style of all pages before its own, and loads nothing', () => {
+  const page = htmlPage({ title: 'A & <b>', style: 'b { color: red; }', main: html`<h1>${'<b>'}</h1>` }).text
+  expect(page).toStartWith('<!doctype html>\n<html lang="en">')
+  expect(page).toContain('<title>A &amp; &lt;b&gt;</title>')
+  expect(page).toContain('<main>\n<h1>&lt;b&gt;</h1>\n</main>')
+  expect(page).toContain('<meta name="robots" content="noindex, nofollow">')
+  expect(page.slice(page.indexOf('<style>'), page.indexOf('</style>'))).toMatch(
+    /color-scheme[\s\S]*b \{ color: red; \}$/,
+  )
+  expect([...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, url]) => url)).toEqual(['data:,'])
 })
 
 test('a page forbids scripts and framing', async () => {

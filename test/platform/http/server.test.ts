@@ -157,6 +157,17 @@ describe('routing', () => {
   })
 })
 
+test('a path segment that is not UTF-8 is an empty text to the handler, and all others are what they say', async () => {
+  await using server = startTestServer()
+  const said = async (segment: string) => (await server.request(`/said/${segment}`)).text()
+  expect([await said('%ff'), await said('%E0%A4%A'), await said('%C3%A9'), await said('null')]).toEqual([
+    '',
+    '',
+    'é',
+    'null',
+  ])
+})
+
 describe('headers of every answer', () => {
   const paths = ['/v1/boxes', '/v1/nothing', '/v1/faults/thrown', '/v1/faults/null', '/healthz', '/page', '/nothing']
 

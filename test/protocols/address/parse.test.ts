@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import {
+  domainOfMailbox,
+  formatMailbox,
+  normaliseAddress,
+  parseMailbox,
+  parseMailboxList,
+} from '#protocols/address/parse.ts'
 
 const named = (text: string): unknown => {
   const result = parseMailbox(text)
@@ -227,6 +233,17 @@ test('normaliseAddress gives one key for every spelling of an address', () => {
   expect(normaliseAddress('zoe\u0308@example.com')).toBe(normaliseAddress('ZOË@example.com'))
   expect(normaliseAddress('"a b"@Example.com')).toBe('"a b"@example.com')
   expect(normaliseAddress('Postmaster')).toBe('postmaster')
+})
+
+test('the domain of a mailbox is found behind a name, quotes and an @ in either', () => {
+  for (const mailbox of [
+    'a@b.test',
+    'Ada <a@b.test>',
+    '"A@c.test" <a@b.test>',
+    '"a@c.test"@b.test',
+    'Ada <"a@c"@b.test>',
+  ])
+    expect(domainOfMailbox(mailbox)).toBe('b.test')
 })
 
 test('hostile input is answered within the length bound, not scanned', () => {

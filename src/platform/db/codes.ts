@@ -1,0 +1,24 @@
+/** @module Names that are stored as small numbers: the code of a name is its position in a list, so lists of stored names only ever grow at their end. */
+
+/**
+ * The way from each name to its code and back; both throw for what is not in the list, which is a bug or another version's database.
+ * @param what what the names are, for these errors
+ */
+export function codesOf<Name extends string>(
+  what: string,
+  names: readonly Name[],
+): { readonly codeOf: (name: Name) => number; readonly nameOf: (code: number) => Name } {
+  const codes = new Map<Name, number>(names.map((name, code) => [name, code]))
+  return {
+    codeOf(name) {
+      const code = codes.get(name)
+      if (code === undefined) throw new TypeError(`unknown ${what} ${name}`)
+      return code
+    },
+    nameOf(code) {
+      const name = names[code]
+      if (name === undefined) throw new TypeError(`unknown ${what} code ${code}`)
+      return name
+    },
+  }
+}

@@ -1,0 +1,304 @@
+/**
+ * @module Runs what the documents show: the examples that are marked `<!-- example: file -->`, and every curl command, against a service as
+ * `scripts/start` leaves it. An example whose language is not installed is skipped.
+ */
+import { describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createDomain } from '#features/domains/domains.ts'
+import { hours } from '#platform/units.ts'
+import { at, createTestApi, type TestApi } from './support/api.ts'
+import { eventually } from './support/app.ts'
+import { startDnsServer } from './support/dns-server.ts'
+
+const ROOT = join(import.meta.dir, '..')
+const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
+const readme = await Bun.file(join(ROOT, 'README.md')).text()
+
+const EXAMPLE = /^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms
+const examples = new Map([...events.matchAll(EXAMPLE)].map(([, name = '', code = '']) => [name, code] as const))
+
+function temporaryFolder(files: Readonly<Record<string, string>>): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true })
+    writeFileSync(join(path, name), text)
+  }
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
+}
+
+test('docs/events.md has an example of a reader, and of a verifier in four languages', () => {
+  expect([...examples.keys()]).toEqual(['feed.ts', 'verify.ts', 'verify.py', 'verify.php', 'verify.go'])
+})
+
+describe('an example of how to verify a signature', () => {
+  const SECRET = 'whsec_exampleSecret'
+  const NOW_SECONDS = 1_795_255_200
+  const BODY = '{"event":"bounced","smtp_response":"550 5.1.1 gibt es nicht, Grüße"}\n'
+
+  const macOf = (t: number | string, body = BODY, secret = SECRET) =>
+    createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')
+  const headerOf = (t: number | string, body?: string, secret?: string) => `t=${t},v1=${macOf(t, body, secret)}`
+
+  const CASES: readonly (readonly [name: string, header: string, isGood: boolean])[] = [
+    ['right', headerOf(NOW_SECONDS), true],
+    ['300 seconds old', headerOf(NOW_SECONDS - 300), true],
+    ['300 seconds ahead', headerOf(NOW_SECONDS + 300), true],
+    ['301 seconds old', headerOf(NOW_SECONDS - 301), false],
+    ['301 seconds ahead', headerOf(NOW_SECONDS + 301), false],
+    ['of another body', headerOf(NOW_SECONDS, `${BODY} `), false],
+    ['under another secret', headerOf(NOW_SECONDS, BODY, 'whsec_another'), false],
+    ['under the secret without its prefix', headerOf(NOW_SECONDS, BODY, 'exampleSecret'), false],
+    ['with another time than was signed', `t=${NOW_SECONDS - 1},v1=${macOf(NOW_SECONDS)}`, false],
+    ['that is cut', headerOf(NOW_SECONDS).slice(0, -1), false],
+    ['without v1', `t=${NOW_SECONDS}`, false],
+    ['with an empty v1', `t=${NOW_SECONDS},v1=`, false],
+    ['without t', `v1=${macOf('')}`, false],
+    ['with an empty t', headerOf(''), false],
+    ['with a t that is no number', headerOf('now'), false],
+    ['with a t of 5,000 digits', headerOf('9'.repeat(5000)), false],
+    ['that is empty', '', false],
+    ['that is nothing but separators', ',=,,==', false],
+  ]
+
+  interface Runtime {
+    readonly example: string
+    readonly program: string
+    readonly args: readonly string[]
+    /** Path of the example, and the program around it: reads the cases from its input, prints a JSON list of booleans. */
+    readonly path: string
+    readonly driver: Readonly<Record<string, string>>
+  }
+
+  const RUNTIMES: readonly Runtime[] = [
+    {
+      example: 'verify.ts',
+      program: process.execPath,
+      args: ['run.ts'],
+      path: 'verify.ts',
+      driver: {
+        'run.ts': `import { isSigned } from './verify.ts'
+          const { secret, now, body, headers } = await Bun.stdin.json()
+          console.log(JSON.stringify(headers.map((header) => isSigned(secret, header, Buffer.from(body, 'base64'), now))))`,
+      },
+    },
+    {
+      example: 'verify.py',
+      program: 'python3',
+      args: ['run.py'],
+      path: 'verify.py',
+      driver: {
+        'run.py': [
+          'import base64, json, sys',
+          'from verify import is_signed',
+          'given = json.load(sys.stdin)',
+          'body = base64.b64decode(given["body"])',
+          'print(json.dumps([is_signed(given["secret"], header, body, given["now"]) for header in given["headers"]]))',
+        ].join('\n'),
+      },
+    },
+    {
+      example: 'verify.php',
+      program: 'php',
+      args: ['run.php'],
+      path: 'verify.php',
+      driver: {
+        'run.php': `<?php
+          require __DIR__ . '/verify.php';
+          $given = json_decode(stream_get_contents(STDIN), true);
+          $check = fn ($header) => isSigned($given['secret'], $header, base64_decode($given['body']), $given['now']);
+          echo json_encode(array_map($check, $given['headers']));`,
+      },
+    },
+    {
+      example: 'verify.go',
+      program: 'go',
+      args: ['run', '.'],
+      path: 'hooks/verify.go',
+      driver: {
+        'go.mod': 'module example.test/verify\n\ngo 1.20\n',
+        'main.go': `package main
+
+          import (
+            "encoding/json"
+            "os"
+            "time"
+
+            "example.test/verify/hooks"
+          )
+
+          func main() {
+            var given struct {
+              Secret  string
+              Now     int64
+              Body    []byte
+              Headers []string
+            }
+            if err := json.NewDecoder(os.Stdin).Decode(&given); err != nil {
+              panic(err)
+            }
+            results := []bool{}
+            for _, header := range given.Headers {
+              results = append(results, hooks.IsSigned(given.Secret, header, given.Body, time.Unix(given.Now, 0)))
+            }
+            json.NewEncoder(os.Stdout).Encode(results)
+          }`,
+      },
+    },
+  ]
+
+  for (const { example, program, args, path, driver } of RUNTIMES) {
+    test.skipIf(Bun.which(program) === null)(`in ${example} takes a right one and no other, and never throws`, () => {
+      using folder = temporaryFolder({ ...driver, [path]: examples.get(example) ?? '' })
+      const headers = CASES.map(([, header]) => header)
+      const given = { secret: SECRET, now: NOW_SECONDS, body: Buffer.from(BODY).toString('base64'), headers }
+      const { exitCode, stdout, stderr } = Bun.spawnSync([program, ...args], {
+        cwd: folder.path,
+        stdin: Buffer.from(JSON.stringify(given)),
+        // No look-up of another Go, and no byte code beside the example.
+        env: { ...process.env, GOTOOLCHAIN: 'local', PYTHONDONTWRITEBYTECODE: '1' },
+      })
+      expect({ exitCode, stderr: String(stderr) }).toEqual({ exitCode: 0, stderr: '' })
+      const results = JSON.parse(String(stdout)) as boolean[]
+      expect(CASES.map(([name], index) => [name, results[index]])).toEqual(CASES.map(([name, , good]) => [name, good]))
+    })
+  }
+})
+
+const DOMAIN = 'example.test'
+
+/** A service as `scripts/start` leaves it: an account, its domain, a key and one captured email. Names of webhooks lead nowhere. */
+async function startFresh(): Promise<TestApi> {
+  const dns = await startDnsServer({})
+  const service = await createTestApi({
+    delivers: true,
+    settings: { TASSIS_DELIVERY: 'capture', TASSIS_DNS_SERVERS: dns.address },
+  })
+  await createDomain(service.app, service.actor, DOMAIN)
+  const email = { from: `Tassis <hello@${DOMAIN}>`, to: `you@${DOMAIN}`, subject: 'The first', text_body: 'It works.' }
+  const { body } = await service.api('POST', '/v1/emails', email)
+  const id = String(at(body, 'data', 'id'))
+  await eventually(async () => at((await service.api('GET', `/v1/emails/${id}`)).body, 'data', 'status') === 'sent')
+  return {
+    ...service,
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+test('the reader of docs/events.md has every event once, and goes on where it was', async () => {
+  await using service = await startFresh()
+  using folder = temporaryFolder({ 'feed.ts': examples.get('feed.ts') ?? '' })
+  const { readFeed } = (await import(join(folder.path, 'feed.ts'))) as {
+    readFeed: (
+      base: string,
+      key: string,
+      position: number,
+      handle: (events: readonly { seq: number; type: string }[], next: number) => Promise<void>,
+    ) => Promise<number>
+  }
+  const read: string[] = []
+  const readFrom = (position: number) =>
+    readFeed(service.url, service.key, position, async (few) => {
+      read.push(...few.map(({ seq, type }) => `${seq} ${type}`))
+    })
+  const position = await readFrom(0)
+  const email = { from: `ada@${DOMAIN}`, to: `bob@${DOMAIN}`, subject: 'Later', text_body: 'Hi' }
+  const sendAt = new Date(service.app.clock.now() + hours(1)).toISOString()
+  expect((await service.api('POST', '/v1/emails', { ...email, send_at: sendAt })).status).toBe(202)
+  expect([position, await readFrom(position)]).toEqual([3, 4])
+  expect(read).toEqual(['1 queued', '2 sent', '3 delivered', '4 scheduled'])
+  await expect(readFeed(service.url, 'wrong', 0, async () => {})).rejects.toThrow('401')
+})
+
+/** The curl commands of a document, each on one line. */
+const curlCommands = (markdown: string): string[] =>
+  [...markdown.matchAll(/^```sh\n(.*?)^```$/gms)]
+    .flatMap(([, block = '']) => block.replace(/\\\n\s*/g, '').split('\n'))
+    .filter((line) => line.startsWith('curl '))
+
+/** What a shell makes of a command: the arguments that curl would get. */
+function argumentsOf(command: string, variables: Readonly<Record<string, string>>): string[] {
+  // A variable without a value is an error.
+  const script = `set -u; curl() { printf '%s\\0' "$@"; }; ${command}`
+  const { stdout, stderr } = Bun.spawnSync(['bash', '-c', script], { env: variables })
+  if (stderr.length > 0) throw new Error(`${command}: ${stderr}`)
+  return String(stdout).split('\0').slice(0, -1)
+}
+
+interface Answer {
+  readonly request: string
+  readonly status: number
+  readonly body: unknown
+}
+
+/** Asks as curl would; throws on options that it does not know. Of a stream only the head is read. */
+async function ask(given: readonly string[]): Promise<Answer> {
+  const rest = [...given]
+  const headers = new Headers()
+  let [url, method, body]: [string, string | undefined, string | undefined] = ['', undefined, undefined]
+  for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
+    if (next === '-X') method = rest.shift()
+    else if (next === '-d') body = rest.shift()
+    else if (next === '-H') {
+      const [name = '', value = ''] = (rest.shift() ?? '').split(': ', 2)
+      headers.append(name, value)
+    } else if (next.startsWith('http://')) url = next
+    else if (next !== '-N') throw new Error(`curl ${next} is not known here`)
+  }
+  const response = await fetch(url, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers,
+    ...(body !== undefined && { body }),
+  })
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
+  if (isStream) await response.body?.cancel()
+  const request = `${method ?? 'GET'} ${new URL(url).pathname}`
+  return { request, status: response.status, body: isStream ? undefined : await response.json() }
+}
+
+describe('every curl command works on a fresh service', () => {
+  test('of the README', async () => {
+    await using service = await startFresh()
+    const answers: Answer[] = []
+    for (const command of curlCommands(readme.replaceAll('http://127.0.0.1:8080', service.url)))
+      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
+    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual([
+      'POST /v1/emails: 202',
+      'GET /v1/events: 200',
+      'GET /v1/events: 200',
+      'POST /v1/webhooks: 201',
+    ])
+  })
+
+  test('of docs/events.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    for (const command of curlCommands(events)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      const { ID, DELIVERY } = variables
+      answers.push(`${request.replace(`/${ID}`, '/ID').replace(`/${DELIVERY}`, '/DELIVERY')}: ${status}`)
+      if (status === 201) variables['ID'] = String(at(body, 'data', 'id'))
+      // The command that lists asks for those that failed, and here none has.
+      if (request.endsWith('/test')) {
+        const { body: history } = await service.api('GET', `/v1/webhooks/${ID}/deliveries`)
+        variables['DELIVERY'] = String(at(history, 'data', 0, 'id'))
+      }
+    }
+    expect(answers).toEqual([
+      'GET /v1/events: 200',
+      'GET /v1/events: 200',
+      'GET /v1/events: 200',
+      'POST /v1/webhooks: 201',
+      'POST /v1/webhooks/ID/test: 200',
+      'GET /v1/webhooks/ID/deliveries: 200',
+      'POST /v1/webhooks/ID/deliveries/DELIVERY/replay: 202',
+      'POST /v1/webhooks/ID/replay: 202',
+    ])
+  })
+})

@@ -1,0 +1,190 @@
+/** @module What both kill tests share: their arguments, the service that is killed and begun again, and how a run ends. */
+import { Database } from 'bun:sqlite'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import {
+  commandOf,
+  freePort,
+  type ServiceKind,
+  type ServiceProcess,
+  type Settings,
+  startService,
+  untilReady,
+} from './service.ts'
+
+const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
+scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
+
+Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
+  --webhooks   proves instead that no event is lost to a webhook and none comes again without need
+  --seed S     repeats the choices of another run (they are printed)
+  --keep       keeps the data directory, which otherwise stays only after a failure
+  --service    serve: the command \`serve\` (default); parts: a program put together from its parts
+Exit code 1 when a promise was broken.`
+
+const MOST_ROUNDS = 1000
+const MOST_VIOLATIONS_SHOWN = 30
+
+export interface KillArguments {
+  readonly rounds: number
+  readonly seed: number
+  readonly keeps: boolean
+  readonly kind: ServiceKind
+}
+
+/** What the program was called with. Ends it with the help when that was asked for, or when there is no sense in it. */
+export function readArguments(): KillArguments {
+  const values = parsedArguments()
+  if (values?.help) {
+    console.log(HELP)
+    process.exit(0)
+  }
+  const rounds = Number(values?.rounds)
+  const seed = values?.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed)
+  const kind = values?.service === 'serve' || values?.service === 'parts' ? values.service : undefined
+  const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MOST_ROUNDS
+  // The program of parts tells no webhooks.
+  if (!values || !areRounds || !Number.isInteger(seed) || !kind || (values.webhooks && kind === 'parts')) {
+    console.error(HELP)
+    process.exit(2)
+  }
+  return { rounds, seed, keeps: values.keep, kind }
+}
+
+function parsedArguments() {
+  try {
+    return parseArgs({
+      options: {
+        webhooks: { type: 'boolean', default: false },
+        rounds: { type: 'string', default: '30' },
+        seed: { type: 'string' },
+        service: { type: 'string', default: 'serve' },
+        keep: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    }).values
+  } catch {
+    return undefined
+  }
+}
+
+/** A data directory, and the lives of the service on it, one after the other. */
+export class KilledService {
+  readonly settings: Settings
+  readonly url: string
+  readonly #kind: ServiceKind
+  readonly #logFile: string
+  #process: ServiceProcess | undefined
+
+  private constructor(folder: string, port: number, kind: ServiceKind, settings: Settings) {
+    this.#kind = kind
+    this.#logFile = join(folder, 'service.log')
+    this.url = `http://127.0.0.1:${port}`
+    this.settings = {
+      PATH: process.env['PATH'] ?? '',
+      TASSIS_DATA_DIR: join(folder, 'data'),
+      TASSIS_HTTP_ADDR: `127.0.0.1:${port}`,
+      TASSIS_HOSTNAME: 'mail.kill.test',
+      TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+      TASSIS_LOG_LEVEL: 'warn',
+      ...settings,
+    }
+    for (const signal of ['SIGINT', 'SIGTERM'] as const)
+      process.on(signal, () => void this.#process?.kill().finally(() => process.exit(130)))
+  }
+
+  /** In `folder`, with these settings beside its own; nothing is started. */
+  static async make(folder: string, kind: ServiceKind, settings: Settings): Promise<KilledService> {
+    return new KilledService(folder, await freePort(), kind, settings)
+  }
+
+  /** The process, while it runs. */
+  get running(): ServiceProcess | undefined {
+    return this.#process?.isRunning() ? this.#process : undefined
+  }
+
+  /** Begins the next life; does not wait until it serves. */
+  begin(): ServiceProcess {
+    this.#process = startService(this.settings, commandOf(this.#kind), this.#logFile)
+    return this.#process
+  }
+
+  /** Begins the next life; resolves when it serves. */
+  async start(): Promise<ServiceProcess> {
+    const begun = this.begin()
+    await untilReady(begun, this.url)
+    return begun
+  }
+
+  /** Its books, read-only, beside it or after its death. */
+  openBooks(): Database {
+    const db = new Database(this.file('tassis.db'), { readonly: true })
+    db.run('PRAGMA busy_timeout = 5000')
+    return db
+  }
+
+  /** Path of a file in its data directory. */
+  file(name: string): string {
+    return join(this.settings['TASSIS_DATA_DIR'] ?? '', name)
+  }
+
+  /** Tells it to stop; gives what was wrong with its end, and what `tassis check` says of the books that it left. */
+  async stop(): Promise<string[]> {
+    const exitCode = await this.#process?.stop()
+    const violations = exitCode === 0 ? [] : [`the service ended with ${exitCode} when it was told to stop`]
+    return this.#kind === 'serve' ? [...violations, ...(await this.#check())] : violations
+  }
+
+  async #check(): Promise<string[]> {
+    const command = [...commandOf('serve').slice(0, -1), 'check']
+    const check = Bun.spawn(command, { env: { ...this.settings }, stdout: 'pipe', stderr: 'pipe' })
+    const [output, errors, code] = await Promise.all([
+      new Response(check.stdout).text(),
+      new Response(check.stderr).text(),
+      check.exited,
+    ])
+    return code === 0 ? [] : [`check ended with ${code}: ${output}${errors}`]
+  }
+}
+
+/** A folder for the data and the log of a run. */
+export const makeFolder = (): string => mkdtempSync(join(tmpdir(), 'tassis-kill-'))
+
+/** Runs `work`, which pushes what it finds; what it throws is a violation too. Afterwards no service runs. */
+export async function findViolations(
+  service: KilledService,
+  violations: string[],
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    violations.push(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  } finally {
+    await service.running?.kill()
+  }
+}
+
+/** Prints what promises were broken. */
+export function printViolations(violations: readonly string[]): void {
+  for (const violation of violations.slice(0, MOST_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
+}
+
+/** Ends the program, and removes the folder unless it is wanted. */
+export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
+  if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
+  else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
+  process.exit(violations.length > 0 ? 1 : 0)
+}
+
+/** Resolves with whether the condition came true in time; looks often, since what it waits for is a moment. */
+export async function until(condition: () => boolean, withinMs: number, lookEveryMs = 2): Promise<boolean> {
+  const end = performance.now() + withinMs
+  while (!condition()) {
+    if (performance.now() > end) return false
+    await Bun.sleep(lookEveryMs)
+  }
+  return true
+}

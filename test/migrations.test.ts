@@ -1,0 +1,107 @@
+/**
+ * @module Keeps the three descriptions of the database alike: the tables in `tables.ts`, the snapshot that drizzle-kit compares them with, and the
+ * SQL of the migrations, which is drizzle-kit's with words added by hand that it cannot write.
+ */
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { migrations } from '#app/migrations.ts'
+import { type Migration, migrate } from '#platform/db/migrate.ts'
+
+const ROOT = join(import.meta.dir, '..')
+const MIGRATIONS = join(ROOT, 'migrations')
+
+const sqlFiles = (folder: string): Migration[] =>
+  readdirSync(folder)
+    .filter((file) => file.endsWith('.sql'))
+    .sort()
+    .map((file) => ({ name: file.slice(0, -'.sql'.length), sql: readFileSync(join(folder, file), 'utf8') }))
+
+/** What drizzle-kit prints, and the migrations that are in the folder afterwards. It ends with 0 whatever happens. */
+function generate(folder: string): { output: string; files: Migration[] } {
+  const command = [process.execPath, 'node_modules/drizzle-kit/bin.cjs', 'generate', '--dialect', 'sqlite']
+  // It takes paths from where it runs only.
+  const paths = ['--schema', './src/features/*/tables.ts', '--out', relative(ROOT, folder)]
+  const { stdout, stderr } = Bun.spawnSync([...command, ...paths], { cwd: ROOT, stdin: 'ignore' })
+  return { output: `${stdout}${stderr}`, files: sqlFiles(folder) }
+}
+
+function temporaryFolder(): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
+}
+
+function databaseOf(files: readonly Migration[]): Database {
+  const db = new Database(':memory:')
+  migrate(db, files)
+  return db
+}
+
+interface Named {
+  readonly name: string
+}
+
+/** Tables that migrations make. */
+const tableNames = (db: Database): string[] =>
+  db
+    .query<Named, []>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+    .all()
+    .map(({ name }) => name)
+    .filter((name) => name !== 'migrations')
+
+/** Everything of a table that drizzle can describe. Columns are by name: one that was added later stands last. */
+function tableOf(db: Database, table: string): unknown {
+  const rows = <Row>(pragma: string) => db.query<Row, [string]>(`SELECT * FROM ${pragma}(?)`).all(table)
+  const byName = <Row extends Named>(few: readonly Row[]) => few.toSorted((a, b) => a.name.localeCompare(b.name))
+  return {
+    columns: byName(rows<Named & { cid: number }>('pragma_table_xinfo')).map(({ cid: _, ...column }) => column),
+    indexes: db
+      // Those without SQL belong to a primary key, which the columns tell.
+      .query<Named & { sql: string }, [string]>(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY name",
+      )
+      .all(table),
+    references: rows('pragma_foreign_key_list'),
+  }
+}
+
+const schemaOf = (db: Database) => Object.fromEntries(tableNames(db).map((table) => [table, tableOf(db, table)]))
+
+test('tables.ts says nothing that the last snapshot does not: drizzle-kit would make no migration', () => {
+  using folder = temporaryFolder()
+  cpSync(MIGRATIONS, folder.path, { recursive: true })
+  const { output, files } = generate(folder.path)
+  expect(output).toContain('No schema changes')
+  expect(files).toEqual(sqlFiles(MIGRATIONS))
+})
+
+test('the migrations together make the tables, columns and indexes that tables.ts describes', () => {
+  using folder = temporaryFolder()
+  const empty = join(folder.path, 'migrations')
+  mkdirSync(empty)
+  const { files } = generate(empty)
+  using described = databaseOf(files)
+  using migrated = databaseOf(migrations)
+  expect(tableNames(migrated).length).toBeGreaterThan(20)
+  expect(schemaOf(migrated)).toEqual(schemaOf(described))
+})
+
+test('the service applies every migration in the folder, in order', () => {
+  expect(migrations).toEqual(sqlFiles(MIGRATIONS))
+})
+
+test('every table is STRICT', () => {
+  using db = databaseOf(migrations)
+  const loose = db
+    .query<Named, []>(
+      "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' AND NOT strict",
+    )
+    .all()
+  expect(loose).toEqual([])
+  const statements = sqlFiles(MIGRATIONS).flatMap(({ sql }) => sql.split('--> statement-breakpoint'))
+  const made = statements.map((text) => text.trim()).filter((text) => /^CREATE TABLE/i.test(text))
+  expect(made.length).toBeGreaterThan(20)
+  expect(made.filter((text) => !/\)\s*STRICT\b[^)]*;?$/.test(text))).toEqual([])
+})
