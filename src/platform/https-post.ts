@@ -95,35 +95,15 @@ function exchangeOnce(
   target: PostTarget,
   content: PostContent,
   { signal, connectTimeoutMs }: PostLimits,
-  { agent, secureContext, clock }: Means,
+  means: Means,
 ): Promise<PostResult | 'stale'> {
   return new Promise((resolve) => {
-    let phase: Phase = 'dialling'
     let connecting: Timer | undefined
     let response: ResponseReader | undefined
     let informational = 0
 
-    const options: RequestOptions & { readonly secureContext: SecureContext } = {
-      method: 'POST',
-      // An address: nothing is resolved a second time. Connections are kept by address, port and server name.
-      host: target.address,
-      port: target.port,
-      path: target.path,
-      // RFC 6066 §3 knows no addresses; the certificate is then checked for `host`, which is the same address.
-      servername: target.host === target.address ? '' : target.host,
-      headers: {
-        ...withoutOurs(content.headers),
-        host: target.authority,
-        'content-length': String(Buffer.byteLength(content.body)),
-        'accept-encoding': 'identity',
-      },
-      agent,
-      secureContext,
-      // Explicitly: NODE_TLS_REJECT_UNAUTHORIZED would be the default.
-      rejectUnauthorized: true,
-      maxHeaderSize: MAX_HEAD_BYTES,
-    }
-    const outgoing = httpsRequest(options)
+    const outgoing = httpsRequest(optionsOf(target, content, means))
+    const phase = followPhase(outgoing, () => connecting?.cancel())
 
     const settle = (result: PostResult | 'stale') => {
       signal.removeEventListener('abort', end)
@@ -137,19 +117,6 @@ function exchangeOnce(
       outgoing.destroy()
     }
 
-    outgoing.on('socket', (socket: Socket) => {
-      if (!socket.connecting) {
-        phase = 'connected'
-        return
-      }
-      socket.once('connect', () => {
-        phase = 'handshake'
-        connecting?.cancel()
-      })
-      socket.once('secureConnect', () => {
-        phase = 'connected'
-      })
-    })
     outgoing.on('information', () => {
       if (++informational <= MOST_INFORMATIONAL) return
       fail('protocol', `${target.host} sent too many interim responses.`)
@@ -166,8 +133,8 @@ function exchangeOnce(
     // Also comes, and is then ignored, after `destroy`.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       if (response) settle(response.taken())
-      else if (phase === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
-      else settle(failureOf(error, phase, target))
+      else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
+      else settle(failureOf(error, phase(), target))
     })
     outgoing.on('close', () => {
       if (!response) fail('connection', `${target.host} closed the connection before it answered.`)
@@ -176,7 +143,7 @@ function exchangeOnce(
     if (signal.aborted) return end()
     signal.addEventListener('abort', end)
     if (connectTimeoutMs !== undefined) {
-      connecting = clock.after(connectTimeoutMs, () => {
+      connecting = means.clock.after(connectTimeoutMs, () => {
         fail('unconnected', `${target.host} (${target.address}) did not accept a connection.`)
         outgoing.destroy()
       })
@@ -185,7 +152,53 @@ function exchangeOnce(
   })
 }
 
+function optionsOf(
+  target: PostTarget,
+  content: PostContent,
+  { agent, secureContext }: Means,
+): RequestOptions & { readonly secureContext: SecureContext } {
+  return {
+    method: 'POST',
+    // An address: nothing is resolved a second time. Connections are kept by address, port and server name.
+    host: target.address,
+    port: target.port,
+    path: target.path,
+    // RFC 6066 §3 knows no addresses; the certificate is then checked for `host`, which is the same address.
+    servername: target.host === target.address ? '' : target.host,
+    headers: {
+      ...withoutOurs(content.headers),
+      host: target.authority,
+      'content-length': String(Buffer.byteLength(content.body)),
+      'accept-encoding': 'identity',
+    },
+    agent,
+    secureContext,
+    // Explicitly: NODE_TLS_REJECT_UNAUTHORIZED would be the default.
+    rejectUnauthorized: true,
+    maxHeaderSize: MAX_HEAD_BYTES,
+  }
+}
+
 type Phase = 'dialling' | 'handshake' | 'connected'
+
+/** How far the connection of a request has come; a kept one is there at once. */
+function followPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
+  let phase: Phase = 'dialling'
+  outgoing.on('socket', (socket: Socket) => {
+    if (!socket.connecting) {
+      phase = 'connected'
+      return
+    }
+    socket.once('connect', () => {
+      phase = 'handshake'
+      onDialled()
+    })
+    socket.once('secureConnect', () => {
+      phase = 'connected'
+    })
+  })
+  return () => phase
+}
 
 interface ResponseReader {
   /** The response with what has arrived of its body. */

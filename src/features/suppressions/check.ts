@@ -45,9 +45,7 @@ const sql = prepared((db) => ({
  * The form in which an address is kept and looked up: lower case with composed Unicode, the domain in A-labels, a local part without needless
  * quotes. The key of a key is itself. Takes any text.
  */
-export const suppressionKey = (address: string): string =>
-  // Lower case can take composed characters apart again.
-  normaliseAddress(address).normalize('NFC')
+export const suppressionKey = normaliseAddress
 
 /** An email as far as it decides whether a suppression stops it. */
 export interface Covered {

@@ -109,17 +109,21 @@ export const domainOfMailbox = (mailbox: string): string =>
   mailbox.slice(mailbox.lastIndexOf('@') + 1).replace(/>$/, '')
 
 /**
- * The key by which two spellings of one address are equal: lower case as a whole, the domain in A-labels, a local part without needless quotes,
- * Unicode composed. A key for comparing and looking up, never an address to send to (RFC 5321 §2.4: case may matter to the owner). Takes any
- * text; what has no domain is only lower-cased.
+ * The key by which two spellings of one address are equal: lower case as a whole, the domain in A-labels, a local part without needless quotes and
+ * backslashes, Unicode composed. A key for comparing and looking up, never an address to send to (RFC 5321 §2.4: case may matter to the owner).
+ * Takes any text; what has no domain is only lower-cased. The key of a key is itself.
  */
 export function normaliseAddress(address: string): string {
-  const text = address.trim().normalize('NFC').toLowerCase()
+  const text = address.trim()
   const at = text.lastIndexOf('@')
-  if (at === -1) return text
+  if (at === -1) return lowered(text)
   const domain = text.slice(at + 1)
-  return `${unquoteLocalPart(text.slice(0, at))}@${toALabels(domain) ?? domain}`
+  return `${canonicalLocalPart(lowered(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? lowered(domain)}`
 }
+
+/** In lower case and composed, which lower case can undo. The sigma at the end of a word has no capital of its own, so it is as any other. */
+const lowered = (text: string): string =>
+  text.normalize('NFC').toLowerCase().replaceAll('\u03c2', '\u03c3').normalize('NFC')
 
 function parseAddress(text: string, name: string | undefined): MailboxResult {
   const at = text.startsWith('"') ? endOfQuotes(text) : text.lastIndexOf('@')
@@ -164,11 +168,11 @@ function endOfQuotes(text: string): number {
   return -1
 }
 
-/** `"a.b"` and `a.b` are one mailbox (RFC 5321 §4.1.2); other quoted forms stay as they are. */
-function unquoteLocalPart(localPart: string): string {
+/** `"a.b"` and `a.b` are one mailbox, and so are `"a b"` and `"a\ b"` (RFC 5321 §4.1.2): quotes and backslashes only where they are needed. */
+function canonicalLocalPart(localPart: string): string {
   if (!localPart.startsWith('"') || endOfQuotes(localPart) !== localPart.length) return localPart
-  const content = localPart.slice(1, -1).replace(/\\(.)/g, '$1')
-  return content.split('.').every((atom) => ATOM.test(atom)) ? content : localPart
+  const content = localPart.slice(1, -1).replace(/\\(.)/gs, '$1').normalize('NFC')
+  return content.split('.').every((atom) => ATOM.test(atom)) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }
 
 type NameResult = { readonly kind: 'ok'; readonly name: string | undefined } | Invalid

@@ -115,6 +115,7 @@ describe('an open', () => {
     await using email = await createTracked()
     await email.open()
     await email.open()
+    await email.told()
     email.clock.advance(minutes(5) - 1)
     await email.open()
     expect(await email.told()).toEqual([['opened', null]])
@@ -178,6 +179,8 @@ describe('a click', () => {
     await email.click()
     await email.click()
     await email.click(other)
+    // They have the time at which they are stored, which is after their answers.
+    await email.told()
     email.clock.advance(seconds(30) - 1)
     await email.click()
     expect(await email.told()).toEqual([

@@ -104,7 +104,7 @@ const pages = () =>
   new Elysia()
     .get('/healthz', () => ({ status: 'ok' }))
     .get('/address', ({ request }) => clientIpOf(request))
-    .get('/said/:text', ({ params }) => params.text)
+    .get('/said/:text', ({ params }) => ({ text: params.text }))
     .get('/page', ({ query }) => htmlResponse(html`<p>${query['name'] ?? ''}</p>`))
     .post('/page', ({ body }) => htmlResponse(html`<p>${body.email}</p>`), {
       body: Type.Object({ email: Type.String() }),
