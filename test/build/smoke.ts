@@ -1,22 +1,26 @@
 /**
  * @module `bun test/build/smoke.ts dist/tassis`: does the compiled executable work where nothing else is? Runs it in an empty folder with an
- * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, and its end. Exit code 1
- * and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
+ * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, with tracking and
+ * unsubscribing, a webhook that is told of it, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import manifest from '../../package.json'
 
 const [given = 'dist/tassis'] = process.argv.slice(2)
 const executable = resolve(given)
 const folder = mkdtempSync(join(tmpdir(), 'tassis-smoke-'))
+const receiver = await startHttpsReceiver({ names: ['127.0.0.1'] })
 const env = {
   TASSIS_DATA_DIR: join(folder, 'data'),
   TASSIS_HTTP_ADDR: '127.0.0.1:0',
   TASSIS_HOSTNAME: 'mail.smoke.test',
   TASSIS_DELIVERY: 'capture',
+  TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+  TASSIS_EXTRA_CA_FILE: receiver.caFile,
 }
 
 /** Runs a command to its end and gives its output; an exit code other than 0 is an error. */
@@ -76,11 +80,16 @@ interface Answer {
 
 async function oneEmail(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const webhook = JSON.stringify({ url: receiver.url('127.0.0.1', '/hook'), events: ['delivered', 'clicked'] })
+  const made = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
+  assert.equal(made.status, 201, await made.clone().text())
   const body = JSON.stringify({
     from: 'Ada <ada@smoke.test>',
     to: 'bob@receiver.test',
     subject: 'Grüße',
-    html_body: '<p>From the executable</p>',
+    html_body: '<p>From the <a href="https://shop.test/">executable</a></p>',
+    tracking: true,
+    transactional: false,
     attachments: [{ filename: 'a.txt', content: 'aGk=', content_type: 'text/plain' }],
   })
   const sent = await fetch(`${url}/v1/emails`, { method: 'POST', headers, body })
@@ -93,6 +102,23 @@ async function oneEmail(url: string, key: string): Promise<void> {
   const { raw } = ((await captured.json()) as Answer).data
   assert.match(raw, /^DKIM-Signature: .*? d=smoke\.test;/s)
   assert.match(raw, /^Subject: =\?UTF-8\?/m)
+  const unfolded = raw.replace(/=?\r\n/g, '')
+  const path = (pattern: RegExp): string => {
+    const found = pattern.exec(unfolded)?.[0]
+    assert.ok(found, `no ${pattern} in ${raw}`)
+    return found
+  }
+  const click = await fetch(`${url}${path(/\/t\/c\/[\w-]+\/[\w-]+/)}`, {
+    redirect: 'manual',
+    headers: { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' },
+  })
+  assert.deepEqual([click.status, click.headers.get('location')], [302, 'https://shop.test/'])
+  const told = await receiver.received(2)
+  assert.deepEqual(told.map((request) => request.headers['x-service-event']).sort(), ['clicked', 'delivered'])
+  const leave = await fetch(`${url}${path(/\/u\/[\w-]+/)}`, { method: 'POST', body: 'List-Unsubscribe=One-Click' })
+  assert.equal(leave.status, 200)
+  const list = await (await fetch(`${url}/v1/suppressions`, { headers })).json()
+  assert.equal((list as { pagination: { total: number } }).pagination.total, 1)
 }
 
 async function docs(url: string): Promise<void> {
@@ -130,5 +156,6 @@ try {
   console.error(`Of the service:\n${running?.log() ?? '(it did not run)'}`)
   process.exitCode = 1
 } finally {
+  await receiver.close()
   rmSync(folder, { recursive: true, force: true })
 }

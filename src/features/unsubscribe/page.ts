@@ -63,6 +63,22 @@ ${form(button('unsubscribe', 'Unsubscribe', 'quiet'))}
 ${subscription.isOfPart && allOffer(subscription)}`,
   )
 
+/**
+ * The sender sends nothing to the address, whatever is pressed here: only the sender can change that. What this page can still do is to stop what
+ * would come again then.
+ */
+export const blockedPage = (subscription: Subscription, isOff: boolean): Html => {
+  const title = isOff ? 'You are unsubscribed' : 'You get no mail from this sender'
+  return page(
+    title,
+    html`<h1>${title}</h1>
+<p>${sender(subscription, 'This sender')} sends nothing at all to ${address(subscription)}, not even receipts or new passwords. What was sent before may still arrive.</p>
+<h2>Do you want mail again?</h2>
+<p>That cannot be changed here. Write to ${sender(subscription)} and ask to be taken off the list of addresses that are not sent to.</p>
+${!isOff && unsubscribeOffer(subscription)}`,
+  )
+}
+
 /** The account is gone: no mail comes any more, whatever is pressed. */
 export const senderGonePage = (subscription: Subscription): Html =>
   page(
@@ -95,8 +111,8 @@ ${form(button('unsubscribe', 'Unsubscribe'))}`,
 
 const address = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const sender = ({ senderDomain }: Subscription): Html | string =>
-  senderDomain === '' ? 'this sender' : html`<strong><bdi>${senderDomain}</bdi></strong>`
+const sender = ({ senderDomain }: Subscription, ifUnknown = 'this sender'): Html | string =>
+  senderDomain === '' ? ifUnknown : html`<strong><bdi>${senderDomain}</bdi></strong>`
 
 function mailOf(subscription: Subscription): Html {
   const { isOfPart, partName } = subscription
@@ -109,6 +125,11 @@ const allOffer = (subscription: Subscription): Html => html`
 <h2>Or stop all of it</h2>
 <p>No newsletters, offers or other mail of that kind from ${sender(subscription)} at all.</p>
 ${form(button('unsubscribe-all', 'Unsubscribe from all', 'quiet'))}`
+
+const unsubscribeOffer = (subscription: Subscription): Html => html`
+<h2>Or stay unsubscribed for good</h2>
+<p>Then you get no more ${mailOf(subscription)}, also when the sender sends to you again.</p>
+${form(button('unsubscribe', 'Unsubscribe', 'quiet'))}`
 
 const ESSENTIAL_NOTE = html`
 <p class="note">Mail about something you did yourself, such as a receipt or a new password, still comes.</p>`

@@ -12,6 +12,7 @@ import { UNSUBSCRIBE_PATH } from './headers.ts'
 import {
   allStoppedPage,
   askPage,
+  blockedPage,
   notDonePage,
   type PageAction,
   type Subscription,
@@ -103,6 +104,7 @@ function pageOf(facts: UnsubscribeFacts, standing: Standing | undefined, ifOn: (
     partName: standing?.streamName ?? null,
   }
   if (!standing) return senderGonePage(subscription)
+  if (standing.isBlocked) return blockedPage(subscription, standing.isOffAll || standing.isOffNamed)
   if (standing.isOffAll) return allStoppedPage(subscription)
   return standing.isOffNamed ? stoppedPage(subscription) : ifOn(subscription)
 }

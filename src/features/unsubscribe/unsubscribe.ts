@@ -9,7 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { record } from '../events/record.ts'
-import { coverageCode, suppressionKey, UNSUBSCRIBE } from '../suppressions/check.ts'
+import { coverageCode, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
@@ -21,6 +21,8 @@ export type Way = 'one-click' | 'page' | 'mailto'
 
 /** Whether an address gets mail with `transactional: false`. */
 export interface Standing {
+  /** No mail of the account is sent to it at all (a complaint, a hard bounce, its own choice), which is not the recipient's to change. */
+  readonly isBlocked: boolean
   readonly isOffNamed: boolean
   readonly isOffAll: boolean
   /** Name of the stream that the token names; null when it names none. */
@@ -48,7 +50,9 @@ export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | un
   const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), UNSUBSCRIBE)
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
+  const { address, streamId } = facts
   return {
+    isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
     isOffNamed: isOff(facts.streamId, facts.listId),
     isOffAll: isOff(0, 0),
     streamName: sql(db).stream.get(facts.streamId, accountId)?.name ?? null,

@@ -13,46 +13,13 @@ describe('the key of an address', () => {
     ['bob@B\u00dcCHER.example', 'bob@xn--bcher-kva.example'],
     ['bob@XN--BCHER-KVA.example', 'bob@xn--bcher-kva.example'],
     ['"bob"@example.com', 'bob@example.com'],
+    ['"b\\ ob"@example.com', '"b ob"@example.com'],
+    ['\u0391\u03a3@example.com', '\u03b1\u03c3@example.com'],
     [' bob@example.com ', 'bob@example.com'],
     ['\u0130rem@example.com', 'i\u0307rem@example.com'],
     ['no address', 'no address'],
     ['', ''],
   ])('of %j is %j', (address, key) => expect(suppressionKey(address)).toBe(key))
-
-  test('of a key is itself, whatever the text', () => {
-    let seed = 1
-    const next = (below: number) => {
-      seed = (seed * 48_271) % 2_147_483_647
-      return seed % below
-    }
-    const pieces = [
-      'a',
-      'Z',
-      '@',
-      '.',
-      '"',
-      '\\',
-      ' ',
-      'xn--',
-      '-',
-      '\u0130',
-      '\u0307',
-      '\u0301',
-      '\u1e9e',
-      '\u03a3',
-      '\u212b',
-      '\ufb01',
-      'ü',
-      '%61',
-    ]
-    for (let round = 0; round < 20_000; round++) {
-      const text = Array.from({ length: 1 + next(9) }, () =>
-        next(3) === 0 ? String.fromCodePoint(0x20 + next(0x24_00)) : pieces[next(pieces.length)],
-      ).join('')
-      const key = suppressionKey(text)
-      if (suppressionKey(key) !== key) throw new Error(`${JSON.stringify(text)} has the key ${JSON.stringify(key)}`)
-    }
-  })
 })
 
 async function start() {

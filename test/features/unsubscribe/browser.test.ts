@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
+import { suppress } from '#features/suppressions/suppress.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
@@ -84,6 +85,33 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(service.suppressions()).toEqual([])
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
       expect(complaints).toEqual([])
+    })
+
+    test('a person whose address gets nothing from the sender reads whom to ask', async () => {
+      const { app, actor } = service
+      const to = `blocked-${screen.name}@receiver.test`
+      const path = await service.link({ stream: 'news', to })
+      await app.commit.write((tx) =>
+        suppress(app, tx, { accountId: actor.accountId, address: to, covers: 'all', reason: 'complaint' }),
+      )
+      await using opened = await openPage(browser, screen)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await picture('8-blocked')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You get no mail from this sender',
+        headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed for good'],
+        buttons: ['Unsubscribe'],
+      })
+      await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
+      await picture('9-blocked-and-unsubscribed')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You are unsubscribed',
+        headings: ['You are unsubscribed', 'Do you want mail again?'],
+        buttons: [],
+      })
     })
 
     test('the longest names, and a link that is damaged, fit and can be read', async () => {

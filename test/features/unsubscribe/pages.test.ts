@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { suppressionOf } from '#features/suppressions/check.ts'
-import { suppress } from '#features/suppressions/suppress.ts'
+import { suppress, unsuppress } from '#features/suppressions/suppress.ts'
 import { unsubscribeToken } from '#features/unsubscribe/token.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
@@ -209,6 +209,35 @@ describe('the buttons of the page', () => {
       before.filter(({ address, stream }) => address !== ADDRESS || stream !== 'news'),
     )
   })
+
+  test.each([
+    ['a complaint', 'complaint'],
+    ['a hard bounce', 'hard_bounce'],
+    ['the choice of its account', 'manual'],
+  ])(
+    'promise no mail to an address that is off for all mail by %s: who sends nothing can change it',
+    async (_, reason) => {
+      const { app, actor } = service
+      const path = await service.link({ stream: 'news' })
+      const all = { accountId: actor.accountId, address: ADDRESS, covers: 'all' as const, reason }
+      await app.commit.write((tx) => suppress(app, tx, all))
+      const BLOCKED = { status: 200, title: 'You get no mail from this sender', actions: ['unsubscribe'] }
+      expect(await marks(await ask(service, 'GET', path))).toEqual(BLOCKED)
+      for (const [action, shown] of [
+        ['unsubscribe', { ...BLOCKED, title: 'You are unsubscribed', actions: [] }],
+        ['resubscribe', BLOCKED],
+      ] as const)
+        expect(await marks(await press(service, path, action))).toEqual(shown)
+      const text = (await (await ask(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
+      expect(text).toContain(
+        'sender.test sends nothing at all to bob@receiver.test, not even receipts or new passwords.',
+      )
+      expect(text).toContain('Write to sender.test and ask to be taken off the list of addresses that are not sent to.')
+      expect(service.suppressions().map((row) => row.reason)).toEqual([reason])
+      await app.commit.write((tx) => unsuppress(tx, all))
+      expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
+    },
+  )
 
   test('for the way back are told in the audit log, and do nothing where there is nothing to take back', async () => {
     const path = await service.link()

@@ -235,6 +235,43 @@ test('normaliseAddress gives one key for every spelling of an address', () => {
   expect(normaliseAddress('Postmaster')).toBe('postmaster')
 })
 
+test.each([
+  ['"b ob"@x.test', ['"b\\ ob"@x.test', '"\\b\\ \\o\\b"@x.test', '"B OB"@X.test']],
+  ['"b,ob"@x.test', ['"b\\,ob"@x.test']],
+  ['"a\\"b\\\\c"@x.test', ['"\\a\\"b\\\\\\c"@x.test']],
+  ['b.ob@x.test', ['"b.ob"@x.test', '"b\\.ob"@x.test']],
+  ['\u03b1\u03c3@x.test', ['\u0391\u03a3@x.test', '\u03b1\u03c2@x.test', '"\u0391\u03a3"@x.test']],
+  ['\u00e9@x.test', ['"e\\\u0301"@x.test', 'E\u0301@x.test']],
+])('normaliseAddress gives %s for each way to write it', (key, spellings) => {
+  expect([key, ...spellings].map(normaliseAddress)).toEqual(Array(spellings.length + 1).fill(key))
+})
+
+test('normaliseAddress keeps apart what is not the same mailbox', () => {
+  const keys = ['"a b"@x.test', '"a  b"@x.test', 'ab@x.test', '"a\\"b"@x.test', '"a\\\\b"@x.test'].map(normaliseAddress)
+  expect(new Set(keys).size).toBe(keys.length)
+})
+
+test('normaliseAddress of what it gave is the same, whatever the text', () => {
+  let seed = 1
+  const next = (below: number) => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return seed % below
+  }
+  const pieces =
+    'a Z @ . " " \\ \\ xn-- - < = %61 \u0130 \u0307 \u0301 \u0338 \u1e9e \u03a3 \u03c2 \u212b \ufb01 \ud800 \u3002 ü'.split(
+      ' ',
+    )
+  pieces.push(' ', '\n', '\u00ad')
+  for (let round = 0; round < 40_000; round++) {
+    const text = Array.from({ length: 1 + next(9) }, () =>
+      next(4) === 0 ? String.fromCodePoint(0x20 + next(0x24_00)) : pieces[next(pieces.length)],
+    ).join('')
+    const address = next(2) === 0 ? text : `"${text}"@x.test`
+    const key = normaliseAddress(address)
+    if (normaliseAddress(key) !== key) throw new Error(`${JSON.stringify(address)} has the key ${JSON.stringify(key)}`)
+  }
+})
+
 test('the domain of a mailbox is found behind a name, quotes and an @ in either', () => {
   for (const mailbox of [
     'a@b.test',
