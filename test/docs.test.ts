@@ -15,6 +15,7 @@ import { startDnsServer } from './support/dns-server.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
+const suppressions = await Bun.file(join(ROOT, 'docs/suppressions-and-tracking.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
 const EXAMPLE = /^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms
@@ -29,8 +30,8 @@ function temporaryFolder(files: Readonly<Record<string, string>>): { path: strin
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
 }
 
-test('docs/events.md has an example of a reader, and of a verifier in four languages', () => {
-  expect([...examples.keys()]).toEqual(['feed.ts', 'verify.ts', 'verify.py', 'verify.php', 'verify.go'])
+test('docs/events.md has an example of a reader, of a receiver, and of a verifier in four languages', () => {
+  expect([...examples.keys()]).toEqual(['feed.ts', 'receiver.ts', 'verify.ts', 'verify.py', 'verify.php', 'verify.go'])
 })
 
 describe('an example of how to verify a signature', () => {
@@ -167,6 +168,57 @@ describe('an example of how to verify a signature', () => {
   }
 })
 
+const opensslCommand = /^openssl req .*$/m.exec(events)?.[0] ?? ''
+
+test.skipIf(Bun.which('openssl') === null)(
+  'the receiver of docs/events.md, with the certificate made as it says there, is told a test event and finds it signed',
+  async () => {
+    using folder = temporaryFolder({
+      // Whatever port is free.
+      'receiver.ts': examples.get('receiver.ts')?.replace('port: 9443', 'port: 0') ?? '',
+      'verify.ts': examples.get('verify.ts') ?? '',
+    })
+    const made = Bun.spawnSync(['bash', '-c', opensslCommand], { cwd: folder.path })
+    expect(made.exitCode).toBe(0)
+    await using service = await createTestApi({
+      tellsWebhooks: true,
+      settings: { TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem'), TASSIS_ALLOW_PRIVATE_NETWORKS: 'true' },
+    })
+    // Its port is known only once it runs, and its secret only once there is a URL.
+    const secretFile = join(folder.path, 'secret')
+    const start = `SECRET=$(cat "${secretFile}") exec "${process.execPath}" receiver.ts`
+    const created = await service.api('POST', '/v1/webhooks', { url: 'https://localhost:9443/', events: ['sent'] })
+    const id = String(at(created.body, 'data', 'id'))
+    writeFileSync(secretFile, String(at(created.body, 'data', 'secret')))
+    await using receiver = Bun.spawn(['bash', '-c', start], { cwd: folder.path, stdout: 'pipe', stderr: 'inherit' })
+    const lines = linesOf(receiver.stdout)
+    const url = /^Listens on (\S+)$/.exec(await lines())?.[1]
+    await service.api('PUT', `/v1/webhooks/${id}`, { url, events: ['sent'], is_active: true })
+    const tested = await service.api('POST', `/v1/webhooks/${id}/test`)
+    expect(await lines()).toBe(`signed ${JSON.stringify(at(tested.body, 'data', 'payload'))}`)
+    const status = async () =>
+      at((await service.api('GET', `/v1/webhooks/${id}/deliveries`)).body, 'data', 0, 'status') as string
+    await eventually(async () => (await status()) === 'delivered')
+  },
+)
+
+/** The lines of a program's output, one a call; empty at its end. */
+function linesOf(output: ReadableStream<Uint8Array>): () => Promise<string> {
+  const reader = output.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  return async () => {
+    while (!text.includes('\n')) {
+      const { done, value } = await reader.read()
+      if (done) return text
+      text += decoder.decode(value, { stream: true })
+    }
+    const [line = '', ...rest] = text.split('\n')
+    text = rest.join('\n')
+    return line
+  }
+}
+
 const DOMAIN = 'example.test'
 
 /** A service as `scripts/start` leaves it: an account, its domain, a key and one captured email. Names of webhooks lead nowhere. */
@@ -230,6 +282,8 @@ function argumentsOf(command: string, variables: Readonly<Record<string, string>
   return String(stdout).split('\0').slice(0, -1)
 }
 
+const csvExample = /^```csv\n(.*?)^```$/ms.exec(suppressions)?.[1]
+
 interface Answer {
   readonly request: string
   readonly status: number
@@ -244,6 +298,8 @@ async function ask(given: readonly string[]): Promise<Answer> {
   for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
     if (next === '-X') method = rest.shift()
     else if (next === '-d') body = rest.shift()
+    else if (next === '--data-binary' && rest.shift() === '@list.csv') body = csvExample
+    else if (next === '-o') rest.shift()
     else if (next === '-H') {
       const [name = '', value = ''] = (rest.shift() ?? '').split(': ', 2)
       headers.append(name, value)
@@ -255,10 +311,10 @@ async function ask(given: readonly string[]): Promise<Answer> {
     headers,
     ...(body !== undefined && { body }),
   })
-  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
-  if (isStream) await response.body?.cancel()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  if (!isJson) await response.body?.cancel()
   const request = `${method ?? 'GET'} ${new URL(url).pathname}`
-  return { request, status: response.status, body: isStream ? undefined : await response.json() }
+  return { request, status: response.status, body: isJson ? await response.json() : undefined }
 }
 
 describe('every curl command works on a fresh service', () => {
@@ -273,6 +329,35 @@ describe('every curl command works on a fresh service', () => {
       'GET /v1/events: 200',
       'POST /v1/webhooks: 201',
     ])
+  })
+
+  test('of docs/suppressions-and-tracking.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    let imported: unknown
+    for (const command of curlCommands(suppressions)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      answers.push(`${request.replace(`/${variables['ID']}`, '/ID')}: ${status}`)
+      if (request === 'POST /v1/emails') variables['ID'] = String(at(body, 'data', 'id'))
+      if (request.endsWith('/import')) imported = body
+    }
+    expect(answers).toEqual([
+      'GET /v1/suppressions: 200',
+      'POST /v1/suppressions: 201',
+      'DELETE /v1/suppressions/eve@example.net: 204',
+      'POST /v1/streams: 201',
+      'POST /v1/emails: 202',
+      'POST /v1/suppressions/import: 200',
+      'GET /v1/suppressions/export: 200',
+      'POST /v1/emails: 202',
+      'PATCH /v1/account: 200',
+      'GET /v1/emails/ID/links: 200',
+    ])
+    expect(imported).toEqual({
+      data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
+      errors: [],
+    })
   })
 
   test('of docs/events.md', async () => {
@@ -299,6 +384,11 @@ describe('every curl command works on a fresh service', () => {
       'GET /v1/webhooks/ID/deliveries: 200',
       'POST /v1/webhooks/ID/deliveries/DELIVERY/replay: 202',
       'POST /v1/webhooks/ID/replay: 202',
+      'POST /v1/webhooks/ID/replay: 202',
+      'GET /v1/webhooks/ID/deliveries: 200',
+      'PUT /v1/webhooks/ID: 200',
+      'POST /v1/webhooks/ID/replay: 202',
+      'POST /v1/webhooks: 201',
     ])
   })
 })

@@ -23,13 +23,20 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
   return createSafeFetch({
     clock,
     lookUp: (host) => lookUp(resolver, host),
-    isAllowed: (address, port) =>
-      (config.allowPrivateNetworks || !isSpecialAddress(address)) &&
+    refusalOf(address, port) {
+      if (!config.allowPrivateNetworks && isSpecialAddress(address)) return NOT_PUBLIC
       // Never ourselves, whatever is allowed: a tenant's request would come from an address that somebody trusts.
-      !(ownPorts.has(port) && isOwnAddress(address)),
+      return ownPorts.has(port) && isOwnAddress(address) ? ourselves(port) : undefined
+    },
     ca: authorities,
   })
 }
+
+const NOT_PUBLIC =
+  'is a private, loopback or reserved address: such are not called unless the operator allows it with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+
+const ourselves = (port: number): string =>
+  `is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`
 
 async function lookUp(resolver: Resolver, host: string): Promise<HostLookup> {
   const found = await resolveHostAddresses(resolver, host, { ipv6: true })

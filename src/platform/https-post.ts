@@ -267,7 +267,7 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
 }
 
 const notTrusted = (host: string): string =>
-  `The TLS certificate of ${host} is not from an authority that is trusted; its chain must be complete.`
+  `The TLS certificate of ${host} is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.`
 
 const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
   CERT_HAS_EXPIRED: (host) => `The TLS certificate of ${host} has expired.`,

@@ -65,8 +65,11 @@ export interface SafeFetchOptions {
   readonly clock: Clock
   /** All addresses of a host name, IPv4 and IPv6. */
   readonly lookUp: (host: string) => Promise<HostLookup>
-  /** Whether an address (IPv4, or IPv6 without brackets) may be called at a port. */
-  readonly isAllowed: (address: string, port: number) => boolean
+  /**
+   * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins with the address: `is …`;
+   * undefined: it may.
+   */
+  readonly refusalOf: (address: string, port: number) => string | undefined
   /** The authorities that are trusted, PEM; undefined: the usual ones. */
   readonly ca?: readonly string[] | undefined
 }
@@ -82,7 +85,7 @@ type Where =
   | { readonly kind: 'refused' | 'unresolvable'; readonly reason: string }
 
 /** Opens nothing until asked. */
-export function createSafeFetch({ clock, lookUp, isAllowed, ca }: SafeFetchOptions): SafeFetch {
+export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptions): SafeFetch {
   const poster = createHttpsPoster({ clock, ca })
   const running = new Set<Ending>()
   let isClosed = false
@@ -98,10 +101,12 @@ export function createSafeFetch({ clock, lookUp, isAllowed, ca }: SafeFetchOptio
       const kind = host.includes('.') ? 'unresolvable' : 'refused'
       return { kind, reason: found.reason }
     }
-    const forbidden = found.addresses.find((address) => !isAllowed(address, port))
-    if (forbidden !== undefined) {
-      const leads = forbidden === host ? host : `${host} leads to ${forbidden}, which`
-      return { kind: 'refused', reason: `${leads} is not an address that may be called at port ${port}.` }
+    for (const address of found.addresses) {
+      const refusal = refusalOf(address, port)
+      if (refusal !== undefined) {
+        const leads = address === host ? host : `${host} leads to ${address}, which`
+        return { kind: 'refused', reason: `${leads} ${refusal}` }
+      }
     }
     const ipv4 = found.addresses.filter((address) => isIP(address) === 4)
     return { kind: 'ok', addresses: shuffled(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MOST_DIALLED) }

@@ -48,6 +48,17 @@ test('with a service, commands go through its socket and take effect at once', a
   expect(await authorised(service.url, key)).toBe(401)
 })
 
+test('a new key stands alone on standard output, so that it can be piped into a file', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const made = await tassis(['keys', 'create', '--name', 'app'], data.settings)
+  expect({ ...made, stdout: /^\S{20,}\n$/.test(made.stdout) }).toEqual({
+    exitCode: 0,
+    stdout: true,
+    stderr: 'This is the key "app" (scopes: all). It is shown only now: keep it.\n',
+  })
+})
+
 test('an imported key works, read from standard input', async () => {
   using data = dataFolder()
   await setUp(data.settings)

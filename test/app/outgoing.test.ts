@@ -64,7 +64,16 @@ describe('by the service', () => {
       expect(await strict.app.fetch.check(url)).toMatchObject({ kind: 'refused' })
       expect(await strict.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'failed', cause: 'refused' })
     }
-    expect(await strict.app.fetch.check('https://mixed.example.test/')).toMatchObject({ kind: 'refused' })
+    const because =
+      'is a private, loopback or reserved address: such are not called unless the operator allows it with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+    expect(await strict.app.fetch.check('https://10.1.2.3:8443/')).toEqual({
+      kind: 'refused',
+      reason: `10.1.2.3 ${because}`,
+    })
+    expect(await strict.app.fetch.check('https://mixed.example.test/')).toEqual({
+      kind: 'refused',
+      reason: `mixed.example.test leads to ::1, which ${because}`,
+    })
     expect(await strict.app.fetch.check('https://public.example.test/')).toEqual({ kind: 'ok' })
     expect(receiver.connections.accepted).toBe(0)
     await using lenient = await createTestApp({ settings: { ...settings, TASSIS_ALLOW_PRIVATE_NETWORKS: 'true' } })
@@ -96,6 +105,10 @@ describe('by the service', () => {
     const called: string[] = []
     for (const host of hosts) if (!(await refused(`https://${host}:${port}/`))) called.push(host)
     expect(called).toEqual([])
+    expect(await service.app.fetch.check(`https://self.example.test:${port}/`)).toEqual({
+      kind: 'refused',
+      reason: `self.example.test leads to 127.0.0.1, which is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`,
+    })
     // It is the port that makes the difference.
     expect(await refused(`https://127.0.0.1:${port === '65535' ? 1 : Number(port) + 1}/`)).toBe(false)
     expect(await refused(`https://192.0.2.1:${port}/`)).toBe(false)

@@ -46,7 +46,11 @@ export function dataFolder(): DataFolder {
 const environment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
 
 /** Runs a command to its end. */
-export async function tassis(args: readonly string[], settings: Settings, stdin = ''): Promise<CommandResult> {
+export async function tassis(
+  args: readonly string[],
+  settings: Settings,
+  stdin: string | Uint8Array = '',
+): Promise<CommandResult> {
   await using child = Bun.spawn([process.execPath, MAIN, ...args], {
     env: environment(settings),
     stdin: Buffer.from(stdin),

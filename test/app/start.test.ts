@@ -24,6 +24,9 @@ test('the first start sends an email into the capture server and prints a curl t
       stdout: 'pipe',
     })
     expect(await child.stdout.text()).toBe('202')
+    const commands = /^ {2}Commands +(.*) --help$/m.exec(first)?.[1] ?? ''
+    await using listing = Bun.spawn(['bash', '-c', `${commands} domains list`], { env: {}, stdout: 'pipe' })
+    expect(await listing.stdout.text()).toContain('example.test')
     service.signal('SIGINT')
     expect(await service.exited).toBe(0)
     await eventually(() => service.output().endsWith('\nStopped.\n'))

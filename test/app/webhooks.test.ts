@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { openApp } from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { createWebhook } from '#features/webhooks/change.ts'
+import { insertPending } from '#features/webhooks/pending.ts'
 import { getWebhook, openSecret } from '#features/webhooks/webhooks.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -102,12 +103,55 @@ describe('without a service', () => {
     expect(stdout).toMatch(
       /^\S+ {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
     )
-    expect(stdout.trimEnd()).toEndWith(`tassis webhooks deliveries ${made[0]?.id} --status undeliverable`)
+    expect(stdout.trimEnd()).toEndWith(
+      `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${made[0]?.id} --status undeliverable`,
+    )
+  })
+
+  test('the queue says in a line that webhooks wait or are off, and nothing when all is well', async () => {
+    using folder = dataFolder()
+    await setUp(folder.settings, ['https://127.0.0.1/a', 'https://127.0.0.1/b'])
+    const queue = async () => (await tassis(['queue'], folder.settings)).stdout
+    const put = (run: string) => withApp(folder.settings, async (app) => void app.db.run(run))
+    expect(await queue()).toBe('Nothing waits.\n')
+    await withApp(folder.settings, (app) =>
+      app.commit.write((tx) => {
+        const delivery = { webhookId: 1, seq: null, event: 'test', payload: '{}' }
+        for (let i = 0; i < 3; i++) insertPending(tx, delivery, app.clock.now())
+      }),
+    )
+    expect(await queue()).toBe('Nothing waits.\n\n3 webhook deliveries wait for an attempt: tassis webhooks list\n')
+    await put("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/a'")
+    await put('UPDATE webhook_deliveries SET next_at = NULL WHERE id > 1')
+    expect(await queue()).toBe(
+      'Nothing waits.\n\n1 webhook delivery waits for an attempt, 1 webhook is off by failures: tassis webhooks list\n',
+    )
+    expect(await tassisJson(['queue'], folder.settings)).toMatchObject({ webhooks: { waiting: 1, off_by_failures: 1 } })
+  })
+
+  test('webhooks test says how long to wait when it was asked for too often', async () => {
+    using folder = dataFolder()
+    const { made } = await setUp(folder.settings, ['https://127.0.0.1/a'])
+    await withApp(folder.settings, (app) =>
+      app.commit.write((tx) => {
+        const delivery = { webhookId: 1, seq: null, event: 'test', payload: '{}' }
+        for (let i = 0; i < 5; i++) insertPending(tx, delivery, app.clock.now())
+      }),
+    )
+    const refused = await tassis(['webhooks', 'test', made[0]?.id ?? ''], folder.settings)
+    expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toMatch(
+      /^tassis: A webhook is sent at most 5 test events a minute; the next can be sent in [1-6]?\d s\.\n$/,
+    )
   })
 
   test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
-    const revealed = await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)
-    expect(revealed.stdout.split('\n')[0]).toBe(hook.secret)
+    // Alone on standard output, for a pipe or a file.
+    expect(await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
+      exitCode: 0,
+      stdout: `${hook.secret}\n`,
+      stderr: 'This is the secret of the webhook to https://127.0.0.1/hook. That it was shown is in the audit log.\n',
+    })
     const rotated = await tassisJson<Made>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
     expect(rotated).toEqual({
       id: hook.id,

@@ -49,12 +49,16 @@ describe('every status has the same body', () => {
 describe('a wrong method', () => {
   const routes = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].map((name) => {
     const [method = '', path = ''] = name.split(' ')
-    return { method, path, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`) }
+    const pattern = path
+      .replaceAll('.', '\\.')
+      .replace('*', '.*')
+      .replace(/\{\w+\}/g, '[^/]+')
+    return { method, path, pattern: new RegExp(`^${pattern}$`) }
   })
   /** Also the methods of `/v1/emails/{id}` for `/v1/emails/batch`. */
   const methodsAt = (path: string): string[] => {
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method)
-    return [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
+    return [...new Set([...methods, ...(methods.includes('GET') ? ['HEAD'] : [])])].sort()
   }
   const paths = [...new Set(routes.map(({ path }) => path))].map((path) => [path, methodsAt(path)] as const)
 

@@ -201,6 +201,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /docs/swagger-ui.css',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
+  'GET /t/*',
   'GET /u/{token}',
   'POST /u/{token}',
 ]

@@ -152,6 +152,24 @@ test('a retry sends the same bytes, and every recipient has links of his own', a
   expect(new Set(links).size).toBe(2)
 })
 
+test('a retry has its links under the tracking host that the domain has by then, and is the same message else', async () => {
+  let refusals = 1
+  await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
+  const { id } = await flow.accepted({ html_body: HTML, tracking: true })
+  await flow.events(id, 1)
+  flow.app.db.run(
+    "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE domain = 'sender.test'",
+  )
+  flow.clock.advance(minutes(6))
+  await flow.events(id, 3)
+  const [first, second] = [await flow.received(1), await flow.received(2)]
+  const bases = ({ hrefs, pixels }: typeof first) => [...hrefs.slice(0, 2), ...pixels].map((url) => new URL(url).origin)
+  const vanity = 'https://links.sender.test'
+  expect([bases(first), bases(second)]).toEqual([Array(3).fill(PUBLIC_URL), Array(3).fill(vanity)])
+  expect(second.html).toBe(first.html.replaceAll(PUBLIC_URL, vanity))
+  expect([second.parsed.messageId, second.parsed.text]).toEqual([first.parsed.messageId, first.parsed.text])
+})
+
 test('`tracking` true and false override the default of the account', async () => {
   await using flow = await startFlow()
   const isTracked = async (request: object, count: number): Promise<boolean> => {

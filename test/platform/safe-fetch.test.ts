@@ -29,7 +29,7 @@ function fetchFor(
   const fetch = createSafeFetch({
     clock: systemClock,
     lookUp: async (host) => ({ kind: 'ok', addresses: addresses[host] ?? ['127.0.0.1'] }),
-    isAllowed: () => true,
+    refusalOf: () => undefined,
     ca: [ca],
     ...options,
   })
@@ -279,7 +279,7 @@ describe('TLS', () => {
     [
       'is from an unknown authority',
       createCertificateAuthority('Stranger').issue(['hooks.test']),
-      'The TLS certificate of hooks.test is not from an authority that is trusted; its chain must be complete.',
+      'The TLS certificate of hooks.test is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.',
     ],
   ])('a certificate that %s ends the call before anything is sent', async (_, certificate, reason) => {
     await using t = await setUp({ ca, certificate })
@@ -326,7 +326,7 @@ describe('what may be called', () => {
           ? { kind: 'ok', addresses: resolved }
           : { kind: 'failed', reason: `${host} has no address in DNS.` }
       },
-      isAllowed: (address) => !isSpecialAddress(address),
+      refusalOf: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
     })
     return { fetch, asked: dialled, [Symbol.dispose]: fetch.close }
   }
@@ -372,7 +372,7 @@ describe('what may be called', () => {
     ['https://[fd00::1]/', 'fd00::1'],
   ])('%s is the address %s, which is refused without a question', async (url, address) => {
     using t = refusing()
-    const reason = `${address} is not an address that may be called at port 443.`
+    const reason = `${address} is refused at port 443.`
     expect(await t.fetch.check(url)).toEqual({ kind: 'refused', reason })
     expect(await post(t.fetch, url)).toEqual(failed('refused', reason))
     expect(t.asked).toEqual([])
@@ -383,7 +383,7 @@ describe('what may be called', () => {
     async (addresses) => {
       using t = refusing(addresses)
       const forbidden = addresses.find((a) => isSpecialAddress(a))
-      const reason = `hooks.test leads to ${forbidden}, which is not an address that may be called at port 8443.`
+      const reason = `hooks.test leads to ${forbidden}, which is refused at port 8443.`
       expect(await t.fetch.check('https://hooks.test:8443/')).toEqual({ kind: 'refused', reason })
       expect(await post(t.fetch, 'https://hooks.test:8443/')).toEqual(failed('refused', reason))
     },
@@ -457,9 +457,9 @@ describe('addresses', () => {
     const asked: string[] = []
     using fetch = fetchFor(t.receiver.caPem, {
       lookUp: async () => ({ kind: 'ok', addresses: [count++ === 0 ? '127.0.0.1' : '127.0.0.9'] }),
-      isAllowed: (address) => {
+      refusalOf: (address) => {
         asked.push(address)
-        return isIP(address) === 4
+        return isIP(address) === 4 ? undefined : 'is no IPv4 address.'
       },
     })
     expect(await post(fetch, t.receiver.url())).toEqual(answered(200))

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { operatorFor } from '#features/account/create.ts'
-import { dayOf, linkUrl } from '#features/tracking/tokens.ts'
+import { accountTag, dayOf, linkUrl } from '#features/tracking/tokens.ts'
 import { createWebhook } from '#features/webhooks/change.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -62,8 +62,9 @@ export async function prepareTold(folder: string, config: Config, events: number
     const url = `https://${HOOK_HOST}:${ports.port}/hook`
     await createWebhook(app, operatorFor(account), { url, events: ['sent'] })
     const day = dayOf(app.clock.now())
+    const tag = accountTag(account.uuid)
     for (let recipientId = 1; recipientId <= Math.min(events, REDIRECTS); recipientId++)
-      paths.push(linkUrl(app.keys.subkey('tracking'), '', { recipientId, day }, LINK_TARGET))
+      paths.push(linkUrl(app.keys.subkey('tracking'), '', { account: tag, recipientId, day }, LINK_TARGET))
   })
   return {
     dataDir: config.dataDir,

@@ -10,7 +10,7 @@ import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
 import { type AccountOption, collected, type JsonOption, withAccount, withJson } from './options.ts'
-import { print, printable, report, table, utc } from './output.ts'
+import { print, printable, report, reportSecret, table, utc } from './output.ts'
 
 interface ShownKey {
   readonly id: string
@@ -82,11 +82,11 @@ export function addKeyCommands(program: Command): void {
       const { account, name, scope } = options
       const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [] }
       const created = await withData(loadConfig().config, (call) => call(create, input))
-      report(
+      reportSecret(
         options,
         created,
-        ({ key, scopes }) =>
-          `${key}\n\nThis is the key "${printable(name)}" (scopes: ${shownScopes(scopes)}). It is shown only now: keep it.`,
+        created.key,
+        `This is the key "${printable(name)}" (scopes: ${shownScopes(created.scopes)}). It is shown only now: keep it.`,
       )
     })
 

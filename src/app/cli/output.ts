@@ -28,6 +28,24 @@ export function report<T>(
   else print(text(value))
 }
 
+/**
+ * Something secret that is shown once, alone on standard output so that it can be piped into a file; what is to be said of it goes to standard error.
+ * As JSON it is part of the value.
+ */
+export function reportSecret<T>(
+  options: { readonly json?: boolean | undefined },
+  value: T,
+  secret: string,
+  sentence: string,
+): void {
+  if (options.json) {
+    printJson(value)
+  } else {
+    print(secret)
+    process.stderr.write(`${sentence}\n`)
+  }
+}
+
 /** Rows in aligned columns under their headings; all cells are made printable. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows.map((row) => row.map(printable))]

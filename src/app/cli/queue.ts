@@ -1,4 +1,4 @@
-/** @module `tassis queue`: what waits to be delivered, why, and until when. */
+/** @module `tassis queue`: what waits to be delivered, why, and until when; and in a line, whether webhooks need a look. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
@@ -40,6 +40,12 @@ interface Queue {
   readonly lanes: readonly WaitingLane[]
   /** Of each lane in `lanes` the earliest. */
   readonly recipients: readonly WaitingRecipient[]
+  readonly webhooks: {
+    /** Deliveries that wait for another attempt, or for their first after a replay. */
+    readonly waiting: number
+    /** Webhooks that failures have switched off. */
+    readonly off_by_failures: number
+  }
 }
 
 interface Row {
@@ -59,6 +65,10 @@ const sql = prepared((db) => ({
     `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
+  ),
+  webhooks: db.prepare<{ waiting: number; offByFailures: number }, []>(
+    `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
+     (SELECT COUNT(*) FROM webhooks WHERE off_by_failures = 1 AND deleted_at IS NULL) AS offByFailures`,
   ),
 }))
 
@@ -98,8 +108,14 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
       reason: reason === WAITS ? whatFor(app, lane, now) : reason,
     })),
     recipients: recipientsOf(app.db, shown, limit),
+    webhooks: webhooksOf(app.db),
   }
 })
+
+function webhooksOf(db: Database): Queue['webhooks'] {
+  const row = sql(db).webhooks.get()
+  return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
+}
 
 function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
   const found: WaitingRecipient[] = []
@@ -137,7 +153,25 @@ export function addQueueCommand(program: Command): void {
 
 const LONGEST_ERROR = 120
 
-function queueText(found: Queue, now: number): string {
+const queueText = (found: Queue, now: number): string =>
+  [mailText(found, now), ...webhooksText(found.webhooks)].join('\n')
+
+/** At most one line: `tassis webhooks` has the rest. */
+function webhooksText({ waiting, off_by_failures: off }: Queue['webhooks']): string[] {
+  const said = [
+    ...(waiting > 0
+      ? [
+          waiting === 1
+            ? '1 webhook delivery waits for an attempt'
+            : `${waiting} webhook deliveries wait for an attempt`,
+        ]
+      : []),
+    ...(off > 0 ? [off === 1 ? '1 webhook is off by failures' : `${off} webhooks are off by failures`] : []),
+  ]
+  return said.length === 0 ? [] : ['', `${said.join(', ')}: tassis webhooks list`]
+}
+
+function mailText(found: Queue, now: number): string {
   if (found.waiting === 0) return 'Nothing waits.'
   const until = (iso: string) => `${utc(iso)} (${distance(Date.parse(iso), now)})`
   const { lanes, recipients } = found

@@ -3,7 +3,7 @@
  * and a key, and sends an email by the API, as a client would. Meant for a try, with delivery mode `capture`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { Command } from 'commander'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { listAccounts } from '#features/accounts/accounts.ts'
@@ -52,6 +52,7 @@ ${happened}
 
   Captured mail   ${service.url}/dev/captured
   The API         ${service.url}/docs
+  Commands        ${commandLine(config.dataDir)} --help
 
 The next email:
 
@@ -60,6 +61,17 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
 
 Ctrl-C stops the service.`
 }
+
+/** How a second shell runs commands on the same data: there is no `tassis` in the path of who only has the sources, and perhaps no `bun`. */
+function commandLine(dataDir: string): string {
+  const program = Bun.isStandaloneExecutable
+    ? [process.execPath]
+    : [Bun.which('bun') ?? process.execPath, relative('.', Bun.main)]
+  return [`TASSIS_DATA_DIR=${shellWord(dataDir)}`, ...program.map(shellWord)].join(' ')
+}
+
+const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 
 /** The domain that a first start has made, else the oldest. */
 function chosenDomain({ db }: App, { accountId }: Actor): Domain | undefined {

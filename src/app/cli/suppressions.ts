@@ -121,7 +121,7 @@ export function addSuppressionCommands(program: Command): void {
       suppressions
         .command('import <file>')
         .description(
-          'import a CSV file; its first line names the columns email_address, reason and stream; exit code 1 when a line is wrong',
+          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason and stream; exit code 1 when a line is wrong',
         ),
     ),
   ).action(async (file: string, options: Options) => {
@@ -148,11 +148,16 @@ export function addSuppressionCommands(program: Command): void {
   })
 }
 
-/** Bytes as they are; what is not UTF-8 would be replaced, so it is refused. Commands travel as JSON, within the bound of a request. */
-function readCsvFile(file: string, mostBytes: number): string {
+/** Bytes as they are, of a file or (`-`) of standard input; what is not UTF-8 would be replaced, so it is refused. Commands travel as JSON, within the bound of a request. */
+function readCsvFile(path: string, mostBytes: number): string {
+  const isStandardInput = path === '-'
+  if (isStandardInput && process.stdin.isTTY)
+    throw new CommandError('Nothing is piped in; pipe the file in, or name it.')
+  const file = isStandardInput ? 'What was piped in' : path
   let csv: string
   try {
-    csv = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(file))
+    const bytes = readFileSync(isStandardInput ? 0 : path)
+    csv = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch (error) {
     throw new CommandError(
       error instanceof TypeError

@@ -18,7 +18,18 @@ import { operatorOf } from './accounts.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
-import { counted, distance, print, printable, printJson, report, shortened, table, utc } from './output.ts'
+import {
+  counted,
+  distance,
+  print,
+  printable,
+  printJson,
+  report,
+  reportSecret,
+  shortened,
+  table,
+  utc,
+} from './output.ts'
 
 interface ShownWebhook extends WebhookRecord {
   /** Name of the account. */
@@ -131,10 +142,14 @@ export function addWebhookCommands(program: Command): void {
       if (!rotate && !options.reveal)
         throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
       const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
-      report(options, found, ({ secret: clear, url }) =>
+      const url = printable(found.url)
+      reportSecret(
+        options,
+        found,
+        found.secret,
         rotate
-          ? `${clear}\n\nThis is the new secret of the webhook to ${printable(url)}. The old one is void as of now: give the receiver the new one.`
-          : `${clear}\n\nThis is the secret of the webhook to ${printable(url)}. That it was shown is in the audit log.`,
+          ? `This is the new secret of the webhook to ${url}. The old one is void as of now: give the receiver the new one.`
+          : `This is the secret of the webhook to ${url}. That it was shown is in the audit log.`,
       )
     })
 
@@ -200,7 +215,8 @@ function testText(url: string, id: string, isServed: boolean, ended: DeliveryRec
 }
 
 const LONGEST_ANSWER = 300
-const LONGEST_ERROR = 100
+/** The longest reasons that we give ourselves, which say what to do, with a long name in them. */
+const LONGEST_ERROR = 250
 
 /** `on`, `off by failures`, `off by its user`; with the failures in a row of one that is on. */
 function stateOf(webhook: ShownWebhook): string {
@@ -231,7 +247,7 @@ function webhooksText(shown: readonly ShownWebhook[], now: number): string {
     ...(off
       ? [
           '',
-          `A webhook that is off by failures stays off until its user edits it (PUT /v1/webhooks/{id}). Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
+          `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
         ]
       : []),
   ].join('\n')
@@ -263,7 +279,7 @@ function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, 
         noteOf(row, now),
       ]),
     ),
-    ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
+    ...(total > shown.length ? [`… and ${total - shown.length} more (--limit)`] : []),
   ].join('\n')
 }
 

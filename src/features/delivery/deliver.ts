@@ -18,7 +18,7 @@ export interface Attempt {
   readonly session: AttemptSession | undefined
 }
 
-/** The signed message of a job: the same bytes at every attempt. */
+/** The signed message of a job: the same job gives the same bytes. */
 export async function prepareMessage(
   job: DeliverJob,
   content: ContentReader,
@@ -54,9 +54,9 @@ export async function prepareMessage(
 /** The HTML with tracking, for an email that is tracked. */
 function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHex, ownUrl }: TrackingSettings): string {
   if (!compose.tracking) return html
-  const { baseUrl } = compose.tracking
+  const { baseUrl, account } = compose.tracking
   return addTracking(html, {
-    recipient: { recipientId, day: dayOf(compose.dateMs) },
+    recipient: { account, recipientId, day: dayOf(compose.dateMs) },
     key: Uint8Array.fromHex(keyHex),
     baseUrl,
     ownUrls: [ownUrl, baseUrl],

@@ -1,5 +1,7 @@
 /**
- * @module From rows to a delivery job: everything that composing, signing and the envelope need, from what was stored at acceptance.
+ * @module From rows to a delivery job: everything that composing, signing and the envelope need, from what was stored at acceptance. So every attempt has
+ * the same job, but for one thing: tracked links stand under the tracking host that the domain has now. That of acceptance may be gone, and its links
+ * would be dead.
  */
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -10,11 +12,13 @@ import { trackingHost } from '../domains/tracking-domain.ts'
 import { messageIdOf } from '../emails/accept.ts'
 import type { DraftExtra } from '../emails/draft.ts'
 import { trackingBaseUrl } from '../tracking/base-url.ts'
+import { accountTag } from '../tracking/tokens.ts'
 import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
-import type { DeliverJob, Route } from './protocol.ts'
+import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
 
 interface EmailRow {
   uuid: Uint8Array
+  accountId: number
   domainId: number
   from: string
   subject: string
@@ -30,7 +34,7 @@ interface EmailRow {
 
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
-    `SELECT uuid, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+    `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
      created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional FROM emails WHERE id = ?`,
   ),
   /** Bcc recipients are not even read. */
@@ -38,6 +42,7 @@ const sql = prepared((db) => ({
     'SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) ORDER BY id',
   ),
   address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
+  account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
 }))
 
 export interface PreparedJob {
@@ -104,13 +109,20 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
           attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
           boundarySeed: formatUuid(email.uuid),
           ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
-          ...(email.tracked === 1 && {
-            tracking: { baseUrl: trackingBaseUrl(app.config.publicUrl, trackingHost(app.db, email.domainId)) },
-          }),
+          ...(email.tracked === 1 && { tracking: trackingOf(app, email) }),
         },
         dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },
     }
+  }
+}
+
+function trackingOf({ config, db }: App, { accountId, domainId }: EmailRow): NonNullable<ComposeJob['tracking']> {
+  const account = sql(db).account.get(accountId)
+  if (!account) throw new Error('the account is missing')
+  return {
+    baseUrl: trackingBaseUrl(config.publicUrl, trackingHost(db, domainId)),
+    account: accountTag(account.uuid),
   }
 }
 

@@ -54,8 +54,8 @@ export interface ComposeJob {
   readonly textRef: number | null
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
-  /** Opens and clicks are tracked, under this URL; left out: they are not. */
-  readonly tracking?: { readonly baseUrl: string }
+  /** Opens and clicks are tracked, under this URL and for the account with this tag; left out: they are not. */
+  readonly tracking?: { readonly baseUrl: string; readonly account: number }
 }
 
 export interface DeliverJob {

@@ -7,7 +7,7 @@ import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
-import { isTrackingHost, publicHost } from './tracking-domain.ts'
+import { isTrackingHost, nameOf, publicHost } from './tracking-domain.ts'
 
 const LONGEST_NAME = 253
 
@@ -16,7 +16,7 @@ export const tlsPages = (app: App) =>
     '/t/tls-allowed',
     ({ query, set }) => {
       const { domain: host = '' } = query
-      set.status = host.length <= LONGEST_NAME && mayHaveCertificate(app, host.toLowerCase()) ? 200 : 404
+      set.status = host.length <= LONGEST_NAME && mayHaveCertificate(app, nameOf(host)) ? 200 : 404
       set.headers['cache-control'] = 'no-store'
     },
     {

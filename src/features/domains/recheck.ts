@@ -8,9 +8,9 @@ import { systemActor } from '../audit-logs/audit.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere } from './domains.ts'
-import { isHostElsewhere } from './set-tracking.ts'
+import { giveUpForeignHost } from './set-tracking.ts'
 import type { Looks } from './standing.ts'
-import { cnameTarget } from './tracking-domain.ts'
+import { cnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import { skipLook, storeLook } from './verify.ts'
 
 /** Rows read at once. */
@@ -46,9 +46,10 @@ async function recheck(app: App, asked: Domain): Promise<boolean> {
     const isTaken = isVerifiedElsewhere(app.db, asked.accountId, asked.domain)
     const found = isTaken ? undefined : await look(app, asked)
     await app.commit.write((tx) => {
-      const domain = findDomain(tx.db, asked.accountId, asked.uuid)
+      const stored = findDomain(tx.db, asked.accountId, asked.uuid)
       // Deleted, or looked at on request while this look was under way: that one is newer.
-      if (!domain || domain.checkedAt !== asked.checkedAt) return
+      if (!stored || stored.checkedAt !== asked.checkedAt) return
+      const domain = giveUpForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipLook(app, tx, domain)
       const { tracking, ...records } = found
       // A host that was set while this look was under way was not looked at.

@@ -4,7 +4,8 @@
  * - The host may lie anywhere in DNS, not only below the sending domain: no standard ties links to From, and agencies and brands keep their links under
  *   a name of their own. Only a subdomain can carry the CNAME: the name that its owner registered has SOA and NS records beside it (RFC 1034 §3.6.2).
  * - A CNAME to us does not tell which account published it. So a host at or below a domain that some account has verified belongs to that account:
- *   others cannot set it, and give it up when they had it before.
+ *   others cannot set it, and lose it when they had it before: at once for use (tracking-domain.ts), and for good when the owner sets it or at the next
+ *   look at their domain.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
@@ -17,7 +18,7 @@ import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type Domain, failingText, findDomain, findDomainByName, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
 import { registrableDomain, validateDomainName } from './name.ts'
 import { FIRST_CHECK_MS } from './standing.ts'
-import { cnameTarget, publicHost } from './tracking-domain.ts'
+import { cnameTarget, hostOwner, isHostElsewhere, publicHost } from './tracking-domain.ts'
 
 const sql = prepared((db) => ({
   setTracking: db.prepare(
@@ -26,18 +27,16 @@ const sql = prepared((db) => ({
   holder: db.prepare<{ uuid: Uint8Array; accountId: number }, [string]>(
     'SELECT uuid, account_id AS accountId FROM domains WHERE tracking_domain = ? AND deleted_at IS NULL',
   ),
-  verifiedBy: db.prepare<{ accountId: number }, [string]>(
-    'SELECT account_id AS accountId FROM domains WHERE domain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
-  ),
 }))
 
 /**
  * Sets the tracking host of the account's domain; another one than before is unverified. 404; 422 `invalid_tracking_domain` for what cannot carry a CNAME;
- * 409 `tracking_domain_taken` when another domain has it.
+ * 409 `tracking_domain_taken` when another domain has it; 409 `no_cname_target` when this service has no name to which it could point.
  * @param id public id of the domain
  * @param text as a person types it
  */
 export async function setTrackingDomain(app: App, actor: Actor, id: string, text: string): Promise<Domain> {
+  requireCnameTarget(app.config)
   const host = checkedHost(app.config, text)
   return app.commit.write((tx) => {
     const domain = getDomain(tx.db, actor.accountId, id)
@@ -58,24 +57,27 @@ export function removeTrackingDomain(app: App, actor: Actor, id: string): Promis
   })
 }
 
-/** Whether the host belongs to another account: the nearest verified domain at or above it is theirs. */
-export function isHostElsewhere(db: Database, accountId: number, host: string): boolean {
-  const owner = ownerOf(db, host)
-  return owner !== undefined && owner !== accountId
+/** Takes the tracking host of a domain away when it belongs to another account by now. Gives the domain as it is then. */
+export function giveUpForeignHost(app: App, tx: Tx, domain: Domain): Domain {
+  const { trackingDomain: host } = domain
+  if (host === null || !isHostElsewhere(tx.db, domain.accountId, host)) return domain
+  remove(app, tx, systemActor(domain), domain)
+  return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
+}
+
+/** To what a tracking host has to point. 409 `no_cname_target` when that is no name that others can look up. */
+export function requireCnameTarget(config: Config): string {
+  const target = cnameTarget(config)
+  if (target.includes('.')) return target
+  throw conflict(
+    'no_cname_target',
+    'This service has no full host name yet to which a tracking domain could point; its operator has to set TASSIS_PUBLIC_URL to one first, such as https://mail.example.com.',
+  )
 }
 
 /** The 409 for a host at or below a domain that another account has verified. */
 export const trackingDomainTaken = (host: string) =>
   conflict('tracking_domain_taken', `${host} belongs to a domain that another account has verified.`)
-
-/** The account that has verified the nearest domain at or above `host`. */
-function ownerOf(db: Database, host: string): number | undefined {
-  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    const row = sql(db).verifiedBy.get(name)
-    if (row) return row.accountId
-  }
-  return undefined
-}
 
 function checkedHost(config: Config, text: string): string {
   const name = validateDomainName(text)
@@ -105,7 +107,7 @@ function requireOtherUse(db: Database, accountId: number, host: string): void {
 
 /** Makes sure that nobody holds the host. Throws 409 when its holder may keep it. */
 function takeHost(app: App, tx: Tx, actor: Actor, host: string): void {
-  const owner = ownerOf(tx.db, host)
+  const owner = hostOwner(tx.db, host)
   if (owner !== undefined && owner !== actor.accountId) throw trackingDomainTaken(host)
   const row = sql(tx.db).holder.get(host)
   const holder = row && findDomain(tx.db, row.accountId, new Uint8Array(row.uuid))

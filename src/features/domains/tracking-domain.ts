@@ -1,18 +1,34 @@
 /**
- * @module What tracked links need of domains: which host serves them, and to what its CNAME points. Read for every tracked message and asked by the
- * reverse proxy before it makes a certificate; a host that is set but not verified, or whose domain was deleted, counts as none.
+ * @module What tracked links need of domains: which host serves them, whose it is, and to what its CNAME points. Read for every tracked message and asked
+ * by the reverse proxy before it makes a certificate; a host that is set but not verified, or whose domain was deleted, counts as none.
+ *
+ * A CNAME to us does not tell which account published it. So a host at or below a domain that an account has verified belongs to that account, whoever has
+ * set it: from that moment on it is of no use to another.
  */
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
 import type { Config } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+
+interface AccountRow {
+  accountId: number
+  uuid: Uint8Array
+}
+
+const OF_ACCOUNT =
+  'SELECT account_id AS accountId, accounts.uuid AS uuid FROM domains JOIN accounts ON accounts.id = account_id'
 
 const sql = prepared((db) => ({
-  ofDomain: db.prepare<{ host: string }, [number]>(
-    'SELECT tracking_domain AS host FROM domains WHERE id = ? AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL',
+  ofDomain: db.prepare<{ host: string; accountId: number }, [number]>(
+    `SELECT tracking_domain AS host, account_id AS accountId FROM domains
+     WHERE id = ? AND tracking_domain IS NOT NULL AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL`,
   ),
-  byHost: db.prepare<{ id: number }, [string]>(
-    'SELECT id FROM domains WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL',
+  byHost: db.prepare<AccountRow, [string]>(
+    `${OF_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL`,
+  ),
+  verifiedBy: db.prepare<AccountRow, [string]>(
+    `${OF_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL`,
   ),
 }))
 
@@ -20,11 +36,41 @@ const sql = prepared((db) => ({
  * The verified tracking host of a domain, in A-labels and lower case; null: its links are served under the service's own URL.
  * @param domainId id of the row, not the public one
  */
-export const trackingHost = (db: Database, domainId: number): string | null =>
-  sql(db).ofDomain.get(domainId)?.host ?? null
+export function trackingHost(db: Database, domainId: number): string | null {
+  const row = sql(db).ofDomain.get(domainId)
+  return row && !isHostElsewhere(db, row.accountId, row.host) ? row.host : null
+}
 
 /** Whether `host`, a bare name without a port, is the verified tracking host of any account's domain. */
-export const isTrackingHost = (db: Database, host: string): boolean => sql(db).byHost.get(nameOf(host)) !== null
+export function isTrackingHost(db: Database, host: string): boolean {
+  const name = nameOf(host)
+  const row = sql(db).byHost.get(name)
+  return row !== null && !isHostElsewhere(db, row.accountId, name)
+}
+
+/** UUID of the account whose links a verified tracking host serves; undefined for any other host. @param host a bare name without a port */
+export function trackingHostAccount(db: Database, host: string): UuidBytes | undefined {
+  const name = nameOf(host)
+  const row = sql(db).byHost.get(name)
+  return row ? (ownerOf(db, name) ?? row).uuid : undefined
+}
+
+/** Whether the host belongs to another account: the nearest verified domain at or above it is theirs. @param host in A-labels and lower case */
+export function isHostElsewhere(db: Database, accountId: number, host: string): boolean {
+  const owner = hostOwner(db, host)
+  return owner !== undefined && owner !== accountId
+}
+
+/** Row id of the account that has verified the nearest domain at or above `host`. @param host in A-labels and lower case */
+export const hostOwner = (db: Database, host: string): number | undefined => ownerOf(db, host)?.accountId
+
+function ownerOf(db: Database, host: string): AccountRow | undefined {
+  for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const row = sql(db).verifiedBy.get(name)
+    if (row) return row
+  }
+  return undefined
+}
 
 /** To what the CNAME of a tracking host points: the host of our public URL when that is a full name, else our host name. Lower case. */
 export function cnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl' | 'hostname'>): string {
@@ -36,4 +82,5 @@ export function cnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl' | 
 export const publicHost = ({ publicUrl }: Pick<Config, 'publicUrl'>): string =>
   nameOf(new URL(publicUrl).hostname).replace(/^\[(.*)\]$/, '$1')
 
-const nameOf = (host: string): string => host.toLowerCase().replace(/\.$/, '')
+/** A host name in lower case, without the dot at its end. */
+export const nameOf = (host: string): string => host.toLowerCase().replace(/\.$/, '')

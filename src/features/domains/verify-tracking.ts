@@ -4,8 +4,8 @@ import type { Actor, App } from '#features/app.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { checkTracking } from './check-tracking.ts'
 import { type Domain, getDomain } from './domains.ts'
-import { isHostElsewhere, trackingDomainTaken } from './set-tracking.ts'
-import { cnameTarget } from './tracking-domain.ts'
+import { requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
+import { isHostElsewhere } from './tracking-domain.ts'
 import { type ShownCheck, shownCheck, storeLook } from './verify.ts'
 
 export interface TrackingVerification {
@@ -15,12 +15,13 @@ export interface TrackingVerification {
 
 /**
  * Looks whether the tracking host of the account's domain leads to us, and stores the result. 404 for a domain that is not the account's; 422
- * `no_tracking_domain` when none is set; 409 when the host belongs to a domain that another account has verified, or was changed meanwhile.
+ * `no_tracking_domain` when none is set; 409 when the host belongs to a domain that another account has verified, was changed meanwhile, or has nothing
+ * to point to.
  * @param id public id of the domain
  */
 export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
   const { host } = trackedDomain(app.db, actor, id)
-  const check = await checkTracking(app.freshResolver, { host, target: cnameTarget(app.config) })
+  const check = await checkTracking(app.freshResolver, { host, target: requireCnameTarget(app.config) })
   return app.commit.write((tx) => {
     const { domain: before, host: hostNow } = trackedDomain(tx.db, actor, id)
     if (hostNow !== host) {

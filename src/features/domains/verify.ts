@@ -12,6 +12,7 @@ import type { Check } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 import { type Domain, dnsOf, domainTaken, failingText, getDomain, isVerifiedElsewhere } from './domains.ts'
+import { giveUpForeignHost } from './set-tracking.ts'
 import { isSameStanding, type Looks, SENDING_RECORDS, standingAfter, untilNextLook } from './standing.ts'
 
 const sql = prepared((db) => ({
@@ -44,7 +45,8 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
   const asked = ownableDomain(app.db, actor, id)
   const checks = await checkDomain(app.freshResolver, dnsOf(app.config, asked))
   return app.commit.write((tx) => {
-    const before = ownableDomain(tx.db, actor, id)
+    // Also here: who asks often puts the scheduled looks off.
+    const before = giveUpForeignHost(app, tx, ownableDomain(tx.db, actor, id))
     storeLook(app, tx, actor, before, checks, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
     return {

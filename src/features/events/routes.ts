@@ -29,6 +29,9 @@ const FeedQuery = Type.Object({
   }),
 })
 
+/** A query with an empty value, as forms and templates make it, asks for nothing. */
+const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
+
 const StreamHeaders = Type.Object(
   {
     'last-event-id': Type.Optional(
@@ -50,8 +53,8 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
     '/',
     ({ actor, query, headers, request }) => {
       const range = feedRange(app.db, actor.accountId)
-      const types = typesOf(query.types)
-      const limit = queryInteger('limit', query.limit, {
+      const types = typesOf(given(query.types))
+      const limit = queryInteger('limit', given(query.limit), {
         fallback: DEFAULT_ON_A_PAGE,
         minimum: 1,
         maximum: MOST_ON_A_PAGE,
@@ -59,10 +62,12 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         const lastEventId = headers['last-event-id']
         // The standard has an empty id for none.
-        const after = lastEventId ? startOf('Last-Event-ID', lastEventId, range) : startOf('after', query.after, range)
+        const after = lastEventId
+          ? startOf('Last-Event-ID', lastEventId, range)
+          : startOf('after', given(query.after), range)
         return streams.open(request, actor, { after, types })
       }
-      const after = startOf('after', query.after, range)
+      const after = startOf('after', given(query.after), range)
       const { events, nextAfter } = readFeed(app, actor, { after, upTo: range.lastSeq, types, limit })
       return durable({ data: [...events], next_after: nextAfter, first_seq: range.firstSeq })
     },

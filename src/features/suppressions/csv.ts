@@ -1,5 +1,6 @@
 /**
- * @module Suppression lists as CSV files (RFC 4180): what an import reads and an export writes. Reads with comma or semicolon, with or without a
+ * @module Suppression lists as CSV files (RFC 4180): what an import { giveWay } from '#platform/clock.ts'
+import reads and an export writes. Reads with comma or semicolon, with or without a
  * byte order mark, and one column also without a header. Never touches the database.
  */
 import { isUtf8 } from 'node:buffer'
@@ -73,7 +74,7 @@ async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly CsvRecord[]
       lastLine = records.at(-1)?.info.lines ?? lastLine
       if (failure !== undefined) throw failure
       yield records
-      await new Promise((resolve) => setImmediate(resolve))
+      await giveWay()
     }
     parser.end()
     const rest: CsvRecord[] = []
@@ -104,14 +105,14 @@ function delimiterOf(file: Uint8Array): ',' | ';' {
 }
 
 const EXPECTED =
-  'The first line must name the columns: email_address, and if wanted reason and stream; a file of one column of addresses needs none.'
+  'The first line must name the columns: email_address (or email, or address), and if wanted reason and stream; a file of one column of addresses needs none.'
 
 const isBareAddress = (record: readonly string[]): boolean => record.length === 1 && (record[0] ?? '').includes('@')
 
 /** What the first line says of the columns. */
 function columnsOf(header: readonly string[]): Column[] {
   if (isBareAddress(header)) return ['email_address']
-  const names = header.map((name) => name.replace(BYTE_ORDER_MARK, '').trim().toLowerCase())
+  const names = header.map((name) => columnName(name.replace(BYTE_ORDER_MARK, '').trim().toLowerCase()))
   const unknown = names.find((name) => !isColumn(name))
   if (unknown !== undefined) throw notCsv(`There is no column ${JSON.stringify(unknown.slice(0, 100))}. ${EXPECTED}`)
   const columns = names.filter(isColumn)
@@ -119,6 +120,10 @@ function columnsOf(header: readonly string[]): Column[] {
   if (new Set(columns).size < columns.length) throw notCsv(`A column is there twice. ${EXPECTED}`)
   return columns
 }
+
+/** As the exports of other services call it. */
+const ADDRESS_COLUMNS: readonly string[] = ['email', 'address', 'email address']
+const columnName = (name: string): string => (ADDRESS_COLUMNS.includes(name) ? 'email_address' : name)
 
 const isColumn = (name: string): name is Column => COLUMNS.some((column) => column === name)
 
@@ -140,14 +145,16 @@ const unreadable = (lastLine: number): AppError =>
 const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')
 
 /**
- * Spreadsheets take a cell that begins so for a formula. An apostrophe before it makes it text, also before one that has some already, so that
- * an import can take exactly one away again.
+ * Spreadsheets take a cell that begins so for a formula, and may part a line at other characters than its commas. An apostrophe at each such beginning
+ * makes it text, also before one that has some already, so that an import can take exactly one away again.
  */
-const FORMULA = /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/
-const ESCAPED = /^'('*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/
+const CELL_BEGINS = String.raw`(?<=^|[,;|\t\r\n])`
+const FORMULA_FOLLOWS = String.raw`(?=[ '"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
+const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'g')
+const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'g')
 
-const escaped = (cell: string): string => (FORMULA.test(cell) ? `'${cell}` : cell)
-const unescaped = (cell: string): string => cell.replace(ESCAPED, '$1')
+const escaped = (cell: string): string => cell.replace(FORMULA, "'")
+const unescaped = (cell: string): string => cell.replace(ESCAPED, '')
 
 const OPTIONS = {
   record_delimiter: 'windows',

@@ -1,5 +1,7 @@
 /** @module Exports a suppression list as CSV, slice by slice as the client takes it: the whole is never held in memory. */
+
 import type { App } from '#features/app.ts'
+import { giveWay } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { CSV_HEADER, csvOf } from './csv.ts'
 import { suppressionsAfter } from './suppressions.ts'
@@ -39,7 +41,7 @@ export function exportStream(
       async pull(controller) {
         stall.cancel()
         // A client that takes all at once would keep the event loop to itself.
-        await new Promise((resolve) => setImmediate(resolve))
+        await giveWay()
         const { csv, next } = exportSlice(app, accountId, after)
         if (csv !== '') controller.enqueue(encoder.encode(csv))
         if (next === undefined) return controller.close()

@@ -77,7 +77,7 @@ export const suppressionRoutes = (app: App) =>
         detail: {
           summary: 'Export the suppressions as CSV',
           description:
-            'Oldest first. An apostrophe stands before a cell that a spreadsheet would take for a formula; an import takes it away again.',
+            'Oldest first. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
           tags,
           ...csvAnswer('Columns email_address, reason and stream.'),
           ...requires('suppressions:read'),
@@ -99,7 +99,7 @@ export const suppressionRoutes = (app: App) =>
             'A file that cannot be read imports nothing; lines that are wrong are told and left out. It can be imported again.',
           tags,
           ...csvBody(
-            'The first line names the columns: email_address, and if wanted reason (default manual) and stream (of the reason unsubscribe). One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email_address (or email, or address), and if wanted reason (default manual) and stream (of the reason unsubscribe). One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('suppressions:write'),
         },

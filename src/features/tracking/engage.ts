@@ -35,7 +35,7 @@ export interface LinkStatistics {
 
 const OPEN_EVENT_INTERVAL_MS = minutes(5)
 const CLICK_EVENT_INTERVAL_MS = seconds(30)
-/** Of a recipient, and of a recipient and link. */
+/** Opens that are told of a recipient, and clicks over all of his links. */
 const MOST_EVENTS = 1000
 const URL_HASH_BYTES = 8
 
@@ -60,8 +60,12 @@ const sql = prepared((db) => ({
   addMachineClick: db.prepare(
     'INSERT INTO link_clicks (email_id, url_hash, url, machine) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET machine = machine + 1',
   ),
-  clickMark: db.prepare<{ events: number; lastEventAt: number }, [number, Uint8Array]>(
-    'SELECT events, last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
+  clickMark: db.prepare<{ lastEventAt: number }, [number, Uint8Array]>(
+    'SELECT last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
+  ),
+  /** Reads as many rows as links were clicked, at most MOST_EVENTS: beyond, none is added. */
+  clickEvents: db.prepare<{ events: number | null }, [number]>(
+    'SELECT SUM(events) AS events FROM click_marks WHERE recipient_id = ?',
   ),
   markClick: db.prepare(
     `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
@@ -102,6 +106,7 @@ function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): bo
   const isHuman = visitor === 'human'
   const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
   if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return false
+  if (mark !== null && mark.events >= MOST_EVENTS) return false
   sql(tx.db).markOpen.run(at, recipientId)
   return true
 }
@@ -121,16 +126,13 @@ function countClick(
   }
   statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
   if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return false
+  if ((statements.clickEvents.get(recipientId)?.events ?? 0) >= MOST_EVENTS) return false
   statements.markClick.run(recipientId, hash, at)
   return true
 }
 
-const isTooSoon = (
-  mark: { readonly events: number; readonly lastEventAt: Millis | null } | null,
-  at: Millis,
-  intervalMs: number,
-): boolean =>
-  mark !== null && (mark.events >= MOST_EVENTS || (mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs))
+const isTooSoon = (mark: { readonly lastEventAt: Millis | null } | null, at: Millis, intervalMs: number): boolean =>
+  mark !== null && mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs
 
 const dataOf = ({ url, ipAddress, userAgent }: Engagement, isPrivate: boolean): EventData => ({
   ...(!isPrivate && { ip_address: ipAddress, user_agent: userAgent }),

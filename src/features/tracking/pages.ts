@@ -1,14 +1,18 @@
 /**
- * @module /t: the pixel and the tracked links, for whoever has a message. Public. An answer needs the key only: no row is read and no commit is waited
- * for, so a link leads on after its email, its account and the time in which it is counted are gone. HEAD answers alike and never counts.
+ * @module /t: the pixel and the tracked links, for whoever has a message. Public. An answer needs the key only: no row of the email is read and no commit
+ * is waited for, so a link leads on after its email, its account and the time in which it is counted are gone. HEAD answers alike and never counts.
+ *
+ * Under the tracking host of an account only its own links lead on, or anybody with an account here could lead people to where he likes under the name of
+ * another. A host that is nobody's leads on for all: a reverse proxy may give us any.
  */
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
+import { publicHost, trackingHostAccount } from '#features/domains/tracking-domain.ts'
 import { html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { classify, LONGEST_USER_AGENT } from './classify.ts'
 import { createRecorder } from './recorder.ts'
-import { dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
+import { accountTag, dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
 
 /** A transparent picture of 1x1: GIF89a, 43 bytes. */
 const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
@@ -22,6 +26,14 @@ const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer',
 export function trackingPages(app: App) {
   const key = app.keys.subkey('tracking')
   const keep = createRecorder(app)
+  const ownHost = publicHost(app.config)
+
+  /** Whether the request came under the tracking host of an account that did not send the email. */
+  const isForeign = (request: Request, { account }: TrackedRecipient): boolean => {
+    const { hostname } = new URL(request.url)
+    const holder = hostname === ownHost ? undefined : trackingHostAccount(app.db, hostname)
+    return holder !== undefined && accountTag(holder) !== account
+  }
 
   const note = (request: Request, { recipientId, day }: TrackedRecipient, url?: string): void => {
     if (request.method === 'HEAD' || dayOf(app.clock.now()) - day > app.config.trackingDays) return
@@ -39,7 +51,7 @@ export function trackingPages(app: App) {
       '/t/o/:token',
       ({ params, request }) => {
         const recipient = readPixel(key, params.token)
-        if (!recipient) return htmlResponse(unknownPage(), 404)
+        if (!recipient || isForeign(request, recipient)) return notOurs()
         note(request, recipient)
         return new Response(PIXEL, {
           // Web mail that isolates itself (COEP) shows pictures of others only with this.
@@ -53,17 +65,22 @@ export function trackingPages(app: App) {
       ({ params, request }) => {
         const link = readLink(key, params.token, params.target)
         const location = link && URL.parse(link.url)
-        if (!link || !location) return htmlResponse(unknownPage(), 404)
+        if (!link || !location || isForeign(request, link)) return notOurs()
         note(request, link, link.url)
         return new Response(null, { status: 302, headers: { ...HEADERS, location: location.href } })
       },
       hidden,
     )
+    .get('/t/*', notOurs, hidden)
 }
 
-const unknownPage = () =>
-  htmlPage({
-    title: 'This link is not complete',
-    main: html`<h1>This link is not complete</h1>
+/** For people who follow a link that was cut, at whatever place. */
+const notOurs = (): Response =>
+  htmlResponse(
+    htmlPage({
+      title: 'This link is not complete',
+      main: html`<h1>This link is not complete</h1>
 <p>It was cut or changed on its way, so it is not known where it leads. Follow it again from the message, or ask its sender.</p>`,
-  })
+    }),
+    404,
+  )

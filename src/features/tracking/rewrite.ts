@@ -1,10 +1,11 @@
 /**
  * @module Puts tracking into the HTML of one recipient: links lead by way of us, and a pixel stands at the end. Pure, and the same input gives the
- * same text, so that a retry sends what was sent before. Runs in the delivery Workers. Whatever it does not have to change stays byte for byte: all
- * but http and https links in `<a href>`, links with `data-tracking="off"`, links to ourselves, what a template left open. Time is linear in the
- * input. What it cannot read goes out as it is: mail without tracking is better than none.
+ * same text, so that a retry sends what was sent before as long as the base of its links stays. Runs in the delivery Workers. Whatever it does not have to
+ * change stays byte for byte: all but http and https links in `<a href>`, links with `data-tracking="off"`, links to ourselves, what a template left open.
+ * What it cannot read goes out as it is, and so does what is very large: mail without tracking is better than none.
  *
- * Links inside of comments stay too, so Outlook's conditional comments are not tracked.
+ * Links inside of comments stay too, so Outlook's conditional comments are not tracked; nor are links inside of `<noscript>`, which a parser takes for text.
+ * HTML that ends within a comment, a tag or a `<style>` has its pixel there, where nobody loads it.
  */
 import { decodeHTMLAttribute } from 'entities'
 import { escapeHtml } from '#platform/http/html.ts'
@@ -21,8 +22,10 @@ export interface Tracking {
   readonly ownUrls: readonly string[]
 }
 
-/** In UTF-16 units. Above it the parser would need too much memory: up to 60 bytes for one of the input, when all of it is attributes. */
-const LONGEST_HTML = 5 * MiB
+/** In UTF-16 units: the parser needs about 100 bytes for one of the input when all of it is attributes. */
+const LONGEST_HTML = MiB
+/** Closing ones too: each that closes nothing makes the parser look through all elements that are open, so that time grows with the square. */
+const MOST_TAGS = 20_000
 /** What is beyond stays untracked: it bounds how much a message grows, and the rows of its statistics. */
 const MOST_LINKS = 1000
 /** An `href` as written: a target of 2,000 octets may have all of them as entities. */
@@ -30,9 +33,10 @@ const LONGEST_HREF = 20_000
 
 /** The HTML with tracked links and a pixel; the same HTML when it cannot be read or is too large. */
 export function addTracking(html: string, tracking: Tracking): string {
-  if (html.length > LONGEST_HTML) return html
+  if (html.length > LONGEST_HTML || hasTooManyTags(html)) return html
   const pixel = pixelOf(tracking)
   let links = 0
+  let hasBody = false
   let hasPixel = false
   const rewriter = new HTMLRewriter()
     .on('a[href]', {
@@ -46,8 +50,10 @@ export function addTracking(html: string, tracking: Tracking): string {
     })
     .on('body', {
       element(body) {
+        // HTML has one. Handlers for the ends of many that are nested would cost the square of their number.
+        if (hasBody) return
+        hasBody = true
         body.onEndTag((end) => {
-          if (hasPixel) return
           hasPixel = true
           end.before(pixel, { html: true })
         })
@@ -59,10 +65,19 @@ export function addTracking(html: string, tracking: Tracking): string {
       },
     })
   try {
-    return rewriter.transform(html)
+    // The rewriter drops a byte order mark.
+    return (html.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '') + rewriter.transform(html)
   } catch {
     return html
   }
+}
+
+const BYTE_ORDER_MARK = '\uFEFF'
+
+function hasTooManyTags(html: string): boolean {
+  let tags = 0
+  for (let i = html.indexOf('<'); i !== -1; i = html.indexOf('<', i + 1)) if (++tags > MOST_TAGS) return true
+  return false
 }
 
 /** The empty `alt` keeps screen readers silent. */

@@ -2,16 +2,21 @@
  * @module Tokens and URLs of tracking: `{base}/t/o/{token}` is the pixel of a recipient, `{base}/t/c/{token}/{target}` a link. Everything that a
  * request needs is inside and under a MAC, and nothing is stored: accepting an email writes no row for its links, a message may be composed when it
  * is delivered, and a link leads on for good, whatever was removed meanwhile. Without a valid MAC there is no redirect, so a stranger cannot make a
- * link of ours that leads where he likes.
+ * link of ours that leads where he likes. Whose mail it is stands inside too, because each account's links have to stay away from the tracking hosts of
+ * the others.
  *
- * token: kind (1 byte), recipient (varint, 7 bits a byte, the lowest first), day of the email (2 bytes, big-endian), MAC (10 bytes)
+ * token: kind (1 byte), account (4 bytes, big-endian), recipient (varint, 7 bits a byte, the lowest first), day of the email (2 bytes, big-endian),
+ * MAC (10 bytes)
  */
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
 import { days } from '#platform/units.ts'
 
 export interface TrackedRecipient {
+  /** What `accountTag` gives for the account that sent the email. */
+  readonly account: number
   /** Row id of the recipient. */
   readonly recipientId: number
   /** UTC day on which the email was accepted, in days since the epoch. */
@@ -26,13 +31,20 @@ const LINK = 2
 type Kind = typeof PIXEL | typeof LINK
 
 const MAC_BYTES = 10
+const ACCOUNT_BYTES = 4
 const DAY_BYTES = 2
-const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
+const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + ACCOUNT_BYTES + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
 const LONGEST_TARGET_CHARACTERS = base64urlLength(LONGEST_TARGET_OCTETS)
 const MOST_DAYS = 0xffff
 
 /** The UTC day of a time, in days since the epoch. */
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
+
+/**
+ * Tells accounts apart in a token: the end of the account's UUID, which is random. Not the row id, because that of a deleted account is given out again
+ * while its mail is still read.
+ */
+export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_BYTES)
 
 /** URL of the pixel of a recipient. */
 export const pixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
@@ -61,9 +73,13 @@ export function readLink(
 
 const NOTHING = new Uint8Array()
 
-function tokenOf(key: Uint8Array, kind: Kind, { recipientId, day }: TrackedRecipient, target: Uint8Array): string {
+function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: Uint8Array): string {
+  const { account, recipientId, day } = whose
   if (!Number.isInteger(day) || day < 0 || day > MOST_DAYS) throw new RangeError(`no day: ${day}`)
-  const head = Buffer.concat([Buffer.of(kind), varint(recipientId), Buffer.of(day >> 8, day & 0xff)])
+  const front = Buffer.alloc(1 + ACCOUNT_BYTES)
+  front[0] = kind
+  front.writeUInt32BE(account, 1)
+  const head = Buffer.concat([front, varint(recipientId), Buffer.of(day >> 8, day & 0xff)])
   return Buffer.concat([head, macOf(key, head, target)]).toString('base64url')
 }
 
@@ -73,7 +89,11 @@ function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Arra
   if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), macOf(key, head, target)))
     return undefined
   // What has our MAC has our form.
-  return { recipientId: readVarint(head, 1).value, day: head.readUInt16BE(head.length - DAY_BYTES) }
+  return {
+    account: head.readUInt32BE(1),
+    recipientId: readVarint(head, 1 + ACCOUNT_BYTES).value,
+    day: head.readUInt16BE(head.length - DAY_BYTES),
+  }
 }
 
 /** With the length of the head in front: octets of a target that are moved into the token, or back, make another MAC. */

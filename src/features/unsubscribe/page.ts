@@ -74,7 +74,7 @@ export const blockedPage = (subscription: Subscription, isOff: boolean): Html =>
     html`<h1>${title}</h1>
 <p>${sender(subscription, 'This sender')} sends nothing at all to ${address(subscription)}, not even receipts or new passwords. What was sent before may still arrive.</p>
 <h2>Do you want mail again?</h2>
-<p>That cannot be changed here. Write to ${sender(subscription)} and ask to be taken off the list of addresses that are not sent to.</p>
+<p>That cannot be changed here. Answer a message from ${sender(subscription)}, or write to the sender in another way, and ask for it.</p>
 ${!isOff && unsubscribeOffer(subscription)}`,
   )
 }

@@ -6,8 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { formatUuid } from '#platform/ids.ts'
-import { audit } from '../audit-logs/audit.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
 import { record } from '../events/record.ts'
 import { coverageCode, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
@@ -136,15 +135,10 @@ function auditByRecipient(
   { accountUuid, address }: UnsubscribeFacts,
   action: 'suppression.created' | 'suppression.deleted',
 ): void {
-  audit(
-    app,
-    tx,
-    { accountId, accountUuid: formatUuid(accountUuid), type: 'system', id: 'system', scopes: new Set() },
-    {
-      action,
-      resourceType: 'suppression',
-      resourceId: suppressionKey(address),
-      metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
-    },
-  )
+  audit(app, tx, systemActor({ accountId, accountUuid }), {
+    action,
+    resourceType: 'suppression',
+    resourceId: suppressionKey(address),
+    metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
+  })
 }

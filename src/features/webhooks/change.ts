@@ -7,7 +7,7 @@ import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { lastSeqOf } from '../events/record.ts'
+import { EVENT_TYPES, lastSeqOf } from '../events/record.ts'
 import { isWebhookEvent, WEBHOOK_EVENTS } from './event-names.ts'
 import { endPending, endSlice } from './pending.ts'
 import { makeSecret } from './secret.ts'
@@ -139,13 +139,11 @@ function validEvents(events: readonly string[]): string[] {
 
 /** The name; 422 that lists the known ones when it is none. */
 export function knownEvent(name: string): string {
-  if (!isWebhookEvent(name))
-    throw invalid(
-      'events',
-      `There is no event "${name.slice(0, 60)}"; the events are ${WEBHOOK_EVENTS.join(', ')}.`,
-      'unknown_event',
-    )
-  return name
+  if (isWebhookEvent(name)) return name
+  const fault = EVENT_TYPES.some((type) => type === name)
+    ? `The event "${name}" is only in the feed (GET /v1/events)`
+    : `There is no event "${name.slice(0, 60)}"`
+  throw invalid('events', `${fault}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
 /** A name that does not resolve now may do so later, so it is accepted. */

@@ -38,18 +38,25 @@ export const CreatedWebhook = Type.Object({
 })
 export type CreatedWebhook = Static<typeof CreatedWebhook>
 
-const Url = Type.String({ description: 'https URL without credentials that leads to a public address.' })
-const Events = Type.Array(Type.String(), {
-  maxItems: MOST_NAMES,
-  description: `At least one of ${WEBHOOK_EVENTS.join(', ')}.`,
-})
+const url = (more = {}) =>
+  Type.String({ description: 'https URL without credentials that leads to a public address.', ...more })
+const events = (more = {}) =>
+  Type.Array(Type.String(), {
+    maxItems: MOST_NAMES,
+    description: `At least one of ${WEBHOOK_EVENTS.join(', ')}.`,
+    ...more,
+  })
 
-export const NewWebhook = Closed({ url: Url, events: Events })
+export const NewWebhook = Closed({ url: url(), events: events() })
+
+/** Who only wants to switch a webhook on or off leaves out the others. */
+const OF_A_PUT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
 export const WebhookChange = Closed({
-  url: Url,
-  events: Events,
+  url: url(OF_A_PUT),
+  events: events(OF_A_PUT),
   is_active: Type.Boolean({
+    ...OF_A_PUT,
     description: 'Whether anything is posted. A webhook that failures have switched off becomes active in any case.',
   }),
 })

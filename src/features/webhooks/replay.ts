@@ -216,7 +216,10 @@ function firstSeqAt(db: Database, accountId: number, last: number, time: Millis)
 
 function requireActive({ isActive }: Webhook): void {
   if (!isActive)
-    throw conflict('webhook_inactive', 'The webhook is off, so nothing is sent to it; switch it on with a PUT first.')
+    throw conflict(
+      'webhook_inactive',
+      'The webhook is off, so nothing is sent to it; switch it on first with a PUT of url, events and is_active true.',
+    )
 }
 
 function requireRoom(tx: Tx, webhook: Webhook, more: number): void {

@@ -74,10 +74,11 @@ export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void
     // What was made before the clock was set back does not count, or nobody could test until it has caught up.
     .filter(({ createdAt }) => createdAt <= now)
   const oldest = recent.at(-1)
-  if (oldest && recent.length >= MOST_TESTS)
-    throw tooMany(
-      'too_many_tests',
-      `A webhook is sent at most ${MOST_TESTS} test events a minute; wait a little.`,
-      (oldest.createdAt + WINDOW_MS - now) / 1000,
-    )
+  if (!oldest || recent.length < MOST_TESTS) return
+  const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
+  throw tooMany(
+    'too_many_tests',
+    `A webhook is sent at most ${MOST_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
+    waitSeconds,
+  )
 }

@@ -1,6 +1,6 @@
 /**
  * @module The description of the API in OpenAPI 3.1, made from the schemas that the routes are checked with. @elysiajs/swagger collects the
- * operations; here they get what all of them share, and the shapes that are ours (`x-integer`, `errorMessage`) become standard ones.
+ * operations; here they get what all of them share, and the shapes that are ours (`x-integer`, `x-missing`, `errorMessage`) become standard ones.
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
@@ -196,7 +196,7 @@ function finishedParameter(parameter: Json): JsonObject {
 function standardSchema(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(standardSchema)
   if (typeof schema !== 'object' || schema === null) return schema
-  const { errorMessage: _, 'x-format': format, 'x-integer': integer, ...rest } = schema as JsonObject
+  const { errorMessage: _, 'x-missing': __, 'x-format': format, 'x-integer': integer, ...rest } = schema as JsonObject
   if (integer !== undefined) return { type: 'integer', ...asObject(integer) }
   const { anyOf, patternProperties, ...others } = rest
   const result: JsonObject = {}

@@ -74,10 +74,11 @@ function fieldOf(path: string, rootName: string): string {
 
 const plural = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 
+/** `x-missing` in a property's options says more of a property that is not there. */
 function wordsFor({ type, schema }: ValueError): string {
   switch (type) {
     case ValueErrorType.ObjectRequiredProperty:
-      return 'is required'
+      return typeof schema['x-missing'] === 'string' ? `is required: ${schema['x-missing']}` : 'is required'
     case ValueErrorType.ObjectAdditionalProperties:
     case ValueErrorType.Never:
       return 'is not a known field'

@@ -46,9 +46,12 @@ export function parseDomain(text: string): DomainResult {
 
 /** A-labels in lower case, or undefined when a label has no such form. Lengths and label rules are not checked. */
 export function toALabels(domain: string): string | undefined {
+  if (!ASCII_ONLY.test(domain)) {
+    // As written: JavaScript makes a final sigma of a capital one at the end of a word, and that is another name.
+    return domainToASCII(domain) || undefined
+  }
   const lower = domain.toLowerCase()
-  if (ASCII_ONLY.test(lower) && !lower.includes('xn--')) return lower
-  return domainToASCII(lower) || undefined
+  return lower.includes('xn--') ? domainToASCII(lower) || undefined : lower
 }
 
 const invalid = (reason: string): DomainResult => ({ kind: 'invalid', reason })

@@ -3,11 +3,12 @@ import { createHttp } from '#app/http.ts'
 import { recordsOf } from '#features/domains/domains.ts'
 import { recheckDomains } from '#features/domains/recheck.ts'
 import { removeTrackingDomain, setTrackingDomain } from '#features/domains/set-tracking.ts'
-import { cnameTarget, isTrackingHost, trackingHost } from '#features/domains/tracking-domain.ts'
+import { cnameTarget, isTrackingHost, trackingHost, trackingHostAccount } from '#features/domains/tracking-domain.ts'
 import { verifyDomain } from '#features/domains/verify.ts'
 import { verifyTracking } from '#features/domains/verify-tracking.ts'
 import { deleteDomain } from '#features/emails/delete-domain.ts'
 import { loadConfig } from '#platform/config.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { type DomainTest, startDomainTest } from './fixture.ts'
@@ -217,6 +218,103 @@ describe('a tracking host that another domain has', () => {
   })
 })
 
+describe('a tracking host that was verified before the domain above it was', () => {
+  /** Account A has `HOST` verified for a domain of its own; account B, whose name it is, has verified nothing yet. */
+  async function startSquatted(name = 'squatter.example') {
+    const t = await startDomainTest()
+    const owner = await createTestAccount(t.app)
+    const held = await t.register(name)
+    await setTrackingDomain(t.app, t.actor, held.id, HOST)
+    t.dns.zone[HOST] = { CNAME: TARGET }
+    await verifyTracking(t.app, t.actor, held.id)
+    const owned = await t.register('example.com', owner)
+    const { db } = t.app
+    return Object.assign(t, {
+      owner,
+      held,
+      owned,
+      async verifyOwned() {
+        t.publish(owned.domain)
+        expect((await verifyDomain(t.app, owner, owned.id)).fullyVerified).toBe(true)
+      },
+      inUse: () => ({
+        links: trackingHost(db, held.domain.id),
+        certificate: isTrackingHost(db, HOST),
+        serves: [held, owned].find(({ domain }) => {
+          const account = trackingHostAccount(db, HOST)
+          return account !== undefined && formatUuid(account) === formatUuid(domain.accountUuid)
+        })?.domain.domain,
+      }),
+      of: () => t.stored(held.id).trackingDomain,
+    })
+  }
+
+  test('is of no use to its holder from the moment on in which the owner verifies, and goes at the next look', async () => {
+    await using t = await startSquatted()
+    expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
+    await t.verifyOwned()
+    expect([t.inUse(), t.of()]).toEqual([{ links: null, certificate: false, serves: 'example.com' }, HOST])
+    await expect(verifyTracking(t.app, t.actor, t.held.id)).rejects.toMatchObject({ code: 'tracking_domain_taken' })
+    // What DNS says of the host, or that it says nothing, keeps nobody's host.
+    t.break('SERVFAIL', HOST)
+    t.clock.advance(minutes(15))
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect([t.of(), t.stored(t.held.id).trackingVerifiedAt]).toEqual([null, null])
+    expect(t.inUse()).toEqual({ links: null, certificate: false, serves: undefined })
+    expect(t.audited().at(-1)).toBe('domain.tracking_removed by system')
+    t.clock.advance(days(1))
+    await recheckDomains(t.app)
+    expect(t.audited().filter((action) => action.startsWith('domain.tracking_removed'))).toHaveLength(1)
+  })
+
+  test('goes over when the owner sets it', async () => {
+    await using t = await startSquatted()
+    await t.verifyOwned()
+    await setTrackingDomain(t.app, t.owner, t.owned.id, HOST)
+    expect([t.of(), t.inUse().serves]).toEqual([null, undefined])
+    await verifyTracking(t.app, t.owner, t.owned.id)
+    expect([trackingHost(t.app.db, t.owned.domain.id), t.inUse()]).toEqual([
+      HOST,
+      { links: null, certificate: true, serves: 'example.com' },
+    ])
+  })
+
+  test('goes also when its holder has the domain verified on request again and again', async () => {
+    await using t = await startSquatted()
+    await t.verifyOwned()
+    const { domain } = await verifyDomain(t.app, t.actor, t.held.id)
+    expect([domain.trackingDomain, t.of()]).toEqual([null, null])
+    expect(t.audited().at(-1)).toBe('domain.tracking_removed by system')
+  })
+
+  test('goes also from a domain that is not looked at, because another account has verified it', async () => {
+    await using t = await startSquatted('example.com')
+    await t.verifyOwned()
+    expect(t.inUse().links).toBeNull()
+    t.clock.advance(minutes(15))
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect([t.of(), t.audited().at(-1)]).toEqual([null, 'domain.tracking_removed by system'])
+  })
+
+  test('goes also when the owner verifies while the look is under way', async () => {
+    await using t = await startSquatted()
+    t.clock.advance(minutes(5))
+    t.app.db.run('UPDATE domains SET next_check_at = ? WHERE id = ?', [t.clock.now() + days(1), t.owned.domain.id])
+    const looking = recheckDomains(t.app)
+    t.app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [t.owned.domain.id])
+    expect(await looking).toBe(1)
+    expect(t.of()).toBeNull()
+  })
+
+  test('stays with its holder when he has verified a nearer domain', async () => {
+    await using t = await startSquatted()
+    const nearer = await t.register(HOST)
+    t.app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [nearer.domain.id])
+    await t.verifyOwned()
+    expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
+  })
+})
+
 describe('removing a tracking host', () => {
   test('takes it, its verification and its record away, once', async () => {
     await using t = await startVerified()
@@ -420,6 +518,19 @@ describe('the host of tracked links', () => {
     expect(cnameTarget(config)).toBe(target)
   })
 
+  test('cannot be had while this service has no full name to which a CNAME could point', async () => {
+    await using t = await startSet()
+    const nameless = { ...t.app.config, publicUrl: 'http://192.0.2.1:8080', hostname: 'vm' }
+    const app = { ...t.app, config: nameless }
+    const refusal = { status: 409, code: 'no_cname_target', message: expect.stringContaining('TASSIS_PUBLIC_URL') }
+    await expect(setTrackingDomain(app, t.actor, t.id, 'go.example.com')).rejects.toMatchObject(refusal)
+    await expect(verifyTracking(app, t.actor, t.id)).rejects.toMatchObject(refusal)
+    expect(tracking(t)).toEqual({ host: HOST, at: null })
+    expect((await removeTrackingDomain(app, t.actor, t.id)).trackingDomain).toBeNull()
+    const named = { ...t.app, config: { ...nameless, hostname: 'vm.tassis.test' } }
+    expect((await setTrackingDomain(named, t.actor, t.id, 'go.example.com')).trackingDomain).toBe('go.example.com')
+  })
+
   test('may have a certificate once it is verified, as may our own public host, and no other', async () => {
     await using t = await startSet()
     const { opened } = t.service
@@ -436,6 +547,10 @@ describe('the host of tracked links', () => {
       t.dns.zone[HOST] = { CNAME: TARGET }
       t.app.db.run('UPDATE domains SET tracking_verified_at = 1')
       expect(await ask(`?domain=${HOST}`)).toEqual([200, ''])
+      expect([await ask(`?domain=${HOST}.`), await ask('?domain=api.Tassis.test.')]).toEqual([
+        [200, ''],
+        [200, ''],
+      ])
       for (const query of ['', '?domain=', '?domain=127.0.0.1', '?domain=x.test', `?domain=${'x'.repeat(5000)}.test`])
         expect([query, await ask(query)]).toEqual([query, [404, '']])
     } finally {

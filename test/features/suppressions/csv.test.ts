@@ -47,6 +47,9 @@ describe('an import', () => {
     ['with several kinds of line ends', 'email_address,reason\r\na@x.test,complaint\nb@x.test,\r'],
     ['with semicolons', 'email_address;reason\na@x.test;complaint\nb@x.test;\n'],
     ['with a byte order mark', '\ufeffemail_address,reason\na@x.test,complaint\nb@x.test,\n'],
+    ['with the header email', 'Email,Reason\na@x.test,complaint\nb@x.test,\n'],
+    ['with the header address', 'address;reason\na@x.test;complaint\nb@x.test;\n'],
+    ['with the header email address', '"Email Address","Reason"\na@x.test,complaint\nb@x.test,\n'],
     ['with quotes', '"email_address","reason"\r\n"a@x.test","complaint"\r\n"b@x.test",""\r\n'],
     ['with the columns in another order and in capitals', 'Reason, EMAIL_ADDRESS\ncomplaint,a@x.test\n,b@x.test\n'],
     ['with empty lines and spaces', '\n\nemail_address , reason\n a@x.test , complaint \n\n   \nb@x.test,\n\n'],
@@ -141,10 +144,11 @@ describe('an import', () => {
     [
       'a header without email_address',
       'reason\nmanual\n',
-      /no column email_address.*must name the columns: email_address/,
+      /no column email_address.*must name the columns: email_address \(or email, or address\)/,
     ],
     ['an unknown column', 'email_address,colour\na@x.test,red\n', /no column "colour".*must name the columns/],
     ['a column twice', 'email_address,reason,reason\na@x.test,a,b\n', /twice/],
+    ['a column twice under two names', 'email_address,email\na@x.test,b@x.test\n', /twice/],
     ['two columns without a header', 'a@x.test,manual\n', /must name the columns/],
     [
       'a quote that is never closed',
@@ -216,6 +220,10 @@ describe('an export', () => {
       ["'d@x.test", '\tx', `'d@x.test,'\tx,`],
       ["'=e@x.test", 'a "quote", and ; more', `''=e@x.test,"a ""quote"", and ; more",`],
       ['f@x.test', ' spaces ', 'f@x.test," spaces ",'],
+      ['g@x.test', 'x;=1+1;y', "g@x.test,x;'=1+1;y,"],
+      ['h@x.test', 'x,=1;"+2;; -3', `h@x.test,"x,'=1;'""+2;;' -3",`],
+      ['i@x.test', 'x\t@a|-b\n=c', `i@x.test,"x\t'@a|'-b\n'=c",`],
+      ['"j;=k"@x.test', 'a=b; c-d', `"""j;'=k""@x.test",a=b; c-d,`],
     ]
     for (const [email_address, reason] of reasons)
       expect((await service.api('POST', '/v1/suppressions', { email_address, reason })).status).toBe(201)
@@ -255,14 +263,23 @@ describe('an export', () => {
       '%',
       '|',
     ]
+    const middles = ['', ';=1+1;y', ";'=1;''-2", '; +1', ';"=1"', ',=1,"+2', '|-1\t@2\r=3\n+4', "\t\t;'';=='"]
     await app.commit.write((tx) => {
       for (const [i, start] of starts.entries()) {
         for (const [j, end] of ['', ' ', '\n', '"', "'"].entries()) {
-          const reason = `${start}r${i}.${j}${end}`
+          const reason = `${start}r${middles[(i + j) % middles.length]}${end}`
           suppress(app, tx, { accountId: actor.accountId, address: `u${i}.${j}@x.test`, reason, covers: 'all' })
         }
       }
-      for (const address of ["'a@x.test", "'=b@x.test", '=c@x.test', '+d@x.test', '"e,f"@x.test', 'jos\u00e9@x.test'])
+      for (const address of [
+        "'a@x.test",
+        "'=b@x.test",
+        '=c@x.test',
+        '+d@x.test',
+        '"e,f"@x.test',
+        '"g;=h"@x.test',
+        'jos\u00e9@x.test',
+      ])
         suppress(app, tx, { accountId: actor.accountId, address, reason: 'manual', covers: 'all' })
       const unsubscribed = { accountId: actor.accountId, reason: 'unsubscribe', covers: 'marketing' } as const
       suppress(app, tx, { ...unsubscribed, address: 'g@x.test' })
@@ -270,7 +287,8 @@ describe('an export', () => {
     })
     const before = rows(service)
     const file = await (await exportCsv(service)).text()
-    for (const line of file.split('\r\n')) expect(line).not.toMatch(/^[=+\-@\t]/)
+    // However the file is parted.
+    for (const cell of file.split(/[,;|\t\r\n]/)) expect(cell).not.toMatch(/^[ "]*[=+\-@\uff1d]/)
     for (const [address] of before)
       await service.api('DELETE', `/v1/suppressions/${encodeURIComponent(String(address))}`)
     expect(rows(service)).toEqual([])

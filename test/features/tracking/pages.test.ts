@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import type { Actor } from '#features/app.ts'
 import { LONGEST_USER_AGENT } from '#features/tracking/classify.ts'
-import { dayOf, linkUrl, pixelUrl } from '#features/tracking/tokens.ts'
-import { randomBytes } from '#platform/ids.ts'
+import { accountTag, dayOf, linkUrl, pixelUrl, type TrackedRecipient } from '#features/tracking/tokens.ts'
+import { parseUuid, randomBytes } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
@@ -16,6 +17,8 @@ const GIF_BYTES = 43
 interface Tracked extends EmailApi {
   readonly id: string
   readonly recipientId: number
+  /** The recipient as its links name it. */
+  readonly recipient: TrackedRecipient
   /** Loads the pixel of the recipient, as a person unless told otherwise. */
   open(userAgent?: string | null, init?: RequestInit): Promise<Response>
   /** Follows a link of the recipient, to the redirect and no further. */
@@ -26,6 +29,8 @@ interface Tracked extends EmailApi {
   links(): Promise<unknown>
 }
 
+const tagOf = ({ accountUuid }: Actor): number => accountTag(parseUuid(accountUuid) ?? new Uint8Array(16))
+
 /** A service with one tracked email to one recipient. */
 async function createTracked(options: TestAppOptions = {}): Promise<Tracked> {
   const service = await createEmailApi(options)
@@ -33,7 +38,7 @@ async function createTracked(options: TestAppOptions = {}): Promise<Tracked> {
   const { id } = await service.accepted({ html_body: '<p>Hello</p>', tracking: true })
   const recipientId = app.db.query<{ id: number }, []>('SELECT id FROM recipients').get()?.id ?? 0
   const key = app.keys.subkey('tracking')
-  const recipient = { recipientId, day: dayOf(clock.now()) }
+  const recipient = { account: tagOf(service.actor), recipientId, day: dayOf(clock.now()) }
   const visit = (url: string, userAgent: string | null, init: RequestInit = {}) =>
     fetch(url, {
       redirect: 'manual',
@@ -44,6 +49,7 @@ async function createTracked(options: TestAppOptions = {}): Promise<Tracked> {
     ...service,
     id,
     recipientId,
+    recipient,
     open: (userAgent = BROWSER, init) => visit(pixelUrl(key, service.url, recipient), userAgent, init),
     click: (target = SHOP, userAgent = BROWSER, init) =>
       visit(linkUrl(key, service.url, recipient, target), userAgent, init),
@@ -136,7 +142,7 @@ describe('an open', () => {
     const key = email.app.keys.subkey('tracking')
     const ids = email.app.db.query<{ id: number }, []>('SELECT id FROM recipients').all()
     for (const { id } of ids)
-      await fetch(pixelUrl(key, email.url, { recipientId: id, day: dayOf(email.clock.now()) }), {
+      await fetch(pixelUrl(key, email.url, { ...email.recipient, recipientId: id }), {
         headers: { 'user-agent': BROWSER },
       })
     await email.app.commit.barrier()
@@ -284,6 +290,21 @@ describe('no open redirect:', () => {
       expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
   })
 
+  test('whatever is below /t and no token of ours is the same page, and no other method is taken', async () => {
+    await using email = await createTracked()
+    const { pathname } = new URL(linkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
+    const token = pathname.split('/')[3]
+    const cut = ['/t/', '/t/x', '/t/o', '/t/o/', '/t/o/x/y', '/t/c', '/t/c/', `/t/c/${token}`, `/t/c/${token}/`]
+    for (const path of [...cut, `${pathname}/x`, '/t/%ff', '/t/TLS-allowed', '/t/tls-allowed/x']) {
+      const answer = await fetch(`${email.url}${path}`)
+      expect([path, answer.status, answer.headers.get('content-type')]).toEqual([path, 404, 'text/html; charset=utf-8'])
+      expect(await answer.text()).toContain('<h1>This link is not complete</h1>')
+      expect([path, (await fetch(`${email.url}${path}`, { method: 'POST' })).status]).toEqual([path, 405])
+    }
+    const own = await fetch(`${email.url}/t/tls-allowed?domain=x.test`)
+    expect([own.status, await own.text()]).toEqual([404, ''])
+  })
+
   test.each([
     ['a target of a stranger under a token of ours', (link: string) => link.replace(/[^/]+$/, evil)],
     ['a token that was changed', (link: string) => link.replace('/t/c/A', '/t/c/B')],
@@ -295,7 +316,7 @@ describe('no open redirect:', () => {
     ['much text', (link: string) => `${link.replace(/[^/]+$/, '')}${'A'.repeat(8000)}`],
   ])('%s is a polite 404 that leads nowhere', async (_, change) => {
     await using email = await createTracked()
-    const recipient = { recipientId: email.recipientId, day: dayOf(email.clock.now()) }
+    const { recipient } = email
     const key = email.app.keys.subkey('tracking')
     const url = change(linkUrl(key, email.url, recipient, SHOP), pixelUrl(key, email.url, recipient))
     const answer = await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
@@ -312,9 +333,110 @@ describe('no open redirect:', () => {
 
   test('a link made under another master key is one of a stranger', async () => {
     await using email = await createTracked()
-    const recipient = { recipientId: email.recipientId, day: dayOf(email.clock.now()) }
-    const answer = await fetch(linkUrl(randomBytes(32), email.url, recipient, SHOP), { redirect: 'manual' })
+    const url = linkUrl(randomBytes(32), email.url, email.recipient, SHOP)
+    const answer = await fetch(url, { redirect: 'manual' })
     expect(answer.status).toBe(404)
+  })
+})
+
+describe('under the tracking host', () => {
+  const OWN = 'links.sender.test'
+  const FOREIGN = 'links.victim.test'
+
+  /** A tracked email, its account's tracking host, and that of another account. */
+  async function createHosts() {
+    const email = await createTracked({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
+    const { app } = email
+    const victim = await email.newAccount()
+    await email.addDomain(victim, 'victim.test')
+    const set = (host: string, domain: string) =>
+      app.db.run('UPDATE domains SET tracking_domain = ?, tracking_verified_at = 1 WHERE domain = ?', [host, domain])
+    set(OWN, 'sender.test')
+    set(FOREIGN, 'victim.test')
+    return {
+      ...email,
+      victim,
+      set,
+      /** What the pixel and the link answer under a host. */
+      async under(host: string) {
+        const init = { headers: { host } }
+        return [(await email.open(BROWSER, init)).status, (await email.click(SHOP, BROWSER, init)).status]
+      },
+    }
+  }
+
+  test('of another account a link leads nowhere and nothing is counted, however the host is written', async () => {
+    await using email = await createHosts()
+    for (const host of [FOREIGN, `${FOREIGN}:8443`, `${FOREIGN}.`, 'LINKS.Victim.TEST.:443', `${FOREIGN}:`])
+      expect([host, await email.under(host)]).toEqual([host, [404, 404]])
+    const page = await email.click(SHOP, BROWSER, { headers: { host: FOREIGN } })
+    expect(page.headers.get('location')).toBeNull()
+    expect(await page.text()).toContain('<h1>This link is not complete</h1>')
+    expect((await email.click(SHOP, BROWSER, { method: 'HEAD', headers: { host: FOREIGN } })).status).toBe(404)
+    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+  })
+
+  test('of its account, our own host, and hosts that are nobody’s a link leads on and counts', async () => {
+    await using email = await createHosts()
+    const hosts = [OWN, 'Links.Sender.test.:8443', 'mail.tassis.test', 'mail.tassis.test:8443', 'localhost:8080']
+    const all = [...hosts, '127.0.0.1', '[::1]:8080', 'proxy.internal', 'victim.test', 'x.links.victim.test', 'a@b', '']
+    for (const host of all) expect([host, await email.under(host)]).toEqual([host, [200, 302]])
+    expect(await email.links()).toMatchObject({ data: [{ clicks: all.length }] })
+  })
+
+  test('only the host of the request counts, not what a header says was asked for before', async () => {
+    await using email = await createHosts()
+    const through = (host: string, forwarded: string) =>
+      email.click(SHOP, BROWSER, { headers: { host, 'x-forwarded-host': forwarded, forwarded: `host=${forwarded}` } })
+    expect([(await through(FOREIGN, OWN)).status, (await through(OWN, FOREIGN)).status]).toEqual([404, 302])
+  })
+
+  test('that another account has set below a domain of the owner, only the owner’s links lead on', async () => {
+    await using email = await createHosts()
+    // The account of the email holds the host; who has verified the domain above it owns it.
+    email.app.db.run('UPDATE domains SET tracking_domain = NULL, tracking_verified_at = NULL')
+    email.set('go.victim.test', 'sender.test')
+    expect(await email.under('go.victim.test')).toEqual([404, 404])
+    const key = email.app.keys.subkey('tracking')
+    const theirs = linkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
+    expect((await fetch(theirs, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
+  })
+
+  test('that is not verified, was taken away, or whose domain was deleted, a link leads on: the host is nobody’s', async () => {
+    await using email = await createHosts()
+    for (const change of [
+      'tracking_verified_at = NULL',
+      'tracking_verified_at = 1, deleted_at = 1',
+      'deleted_at = NULL, tracking_domain = NULL',
+    ]) {
+      email.app.db.run(`UPDATE domains SET ${change} WHERE domain = 'victim.test'`)
+      expect([change, await email.under(FOREIGN)]).toEqual([change, [200, 302]])
+    }
+  })
+
+  test('a link outlives its email, its recipients, the pause of its account and the account itself', async () => {
+    await using email = await createHosts()
+    const expectLed = async () =>
+      expect([await email.under(OWN), await email.under('mail.tassis.test'), await email.under(FOREIGN)]).toEqual([
+        [200, 302],
+        [200, 302],
+        [404, 404],
+      ])
+    email.app.db.run('UPDATE accounts SET paused_at = 1')
+    await expectLed()
+    email.app.db.run('PRAGMA foreign_keys = OFF')
+    for (const table of ['recipients', 'emails']) email.app.db.run(`DELETE FROM ${table}`)
+    await expectLed()
+    email.clock.advance(days(4000))
+    await expectLed()
+    // Its row id may be given to the next account, which must not have its links.
+    const own = email.app.db.query<{ id: number }, [string]>('SELECT account_id AS id FROM domains WHERE domain = ?')
+    const id = own.get('sender.test')?.id ?? 0
+    email.app.db.run('DELETE FROM domains WHERE account_id = ?', [id])
+    email.app.db.run('DELETE FROM accounts WHERE id = ?', [id])
+    email.app.db.run('UPDATE accounts SET id = ?', [id])
+    email.app.db.run('UPDATE domains SET account_id = ?', [id])
+    await expectLed()
   })
 })
 
@@ -386,21 +508,32 @@ test('a user agent is kept up to 512 characters, and the address that a trusted 
   })
 })
 
-test('of a recipient at most 1,000 opens are told, and of a link 1,000 clicks', async () => {
+test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever links he follows; all are counted', async () => {
   await using email = await createTracked()
   await email.open()
   await email.click()
   await email.app.commit.barrier()
   email.app.db.run('UPDATE opens SET events = 999')
-  email.app.db.run('UPDATE click_marks SET events = 999')
+  email.app.db.run('UPDATE click_marks SET events = 998')
   for (let i = 0; i < 3; i++) {
     email.clock.advance(minutes(5))
     await email.open()
     await email.click()
+    await email.click(`https://shop.test/${i}`)
     await email.app.commit.barrier()
   }
-  expect([counted(email, 'event:opened'), counted(email, 'event:clicked')]).toEqual([2, 2])
-  expect(await email.links()).toMatchObject({ data: [{ clicks: 4 }] })
+  expect([counted(email, 'event:opened'), counted(email, 'event:clicked')]).toEqual([2, 3])
+  expect(email.opens()).toMatchObject([{ human: 4, events: 1000 }])
+  const { data } = (await email.links()) as { data: { clicks: number }[] }
+  expect(data.map(({ clicks }) => clicks)).toEqual([4, 1, 1, 1])
+  // Another recipient has his own.
+  await email.accepted({ to: 'carol@receiver.test', html_body: '<p>x</p>', tracking: true })
+  const carol = { ...email.recipient, recipientId: email.recipientId + 1 }
+  const url = linkUrl(email.app.keys.subkey('tracking'), email.url, carol, SHOP)
+  await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
+  await email.app.commit.barrier()
+  expect(counted(email, 'event:clicked')).toBe(4)
+  expectBalanced(email)
 })
 
 test('a full disk changes no answer; what it cost is in the log, and there is counting again when there is room', async () => {
@@ -432,7 +565,7 @@ describe('GET /v1/emails/{id}/links', () => {
     const { id } = await email.accepted({ to: ['c@receiver.test', 'd@receiver.test'], html_body: 'x', tracking: true })
     const rows = email.app.db.query<{ id: number }, [number]>('SELECT id FROM recipients WHERE id > ?')
     for (const recipient of rows.all(email.recipientId))
-      await fetch(linkUrl(key, email.url, { recipientId: recipient.id, day: dayOf(email.clock.now()) }, SHOP), {
+      await fetch(linkUrl(key, email.url, { ...email.recipient, recipientId: recipient.id }, SHOP), {
         redirect: 'manual',
         headers: { 'user-agent': BROWSER },
       })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { LONGEST_TARGET_OCTETS, linkUrl, pixelUrl, readLink, readPixel } from '#features/tracking/tokens.ts'
-import { randomBytes } from '#platform/ids.ts'
+import { accountTag, LONGEST_TARGET_OCTETS, linkUrl, pixelUrl, readLink, readPixel } from '#features/tracking/tokens.ts'
+import { newUuid, parseUuid, randomBytes } from '#platform/ids.ts'
 
 const key = randomBytes(32)
 const BASE = 'https://mail.tassis.test'
 const TARGET = 'https://shop.test/?a=1&b=ü#end'
-const recipient = { recipientId: 300, day: 20_527 }
+const recipient = { account: 7, recipientId: 300, day: 20_527 }
 
 /** The parts of a tracked link behind the base. */
 function partsOf(url: string): { token: string; target: string } {
@@ -16,49 +16,58 @@ const pixel = partsOf(pixelUrl(key, BASE, recipient)).token
 const link = partsOf(linkUrl(key, BASE, recipient, TARGET))
 
 test.each([
-  [0, 0],
-  [1, 1],
-  [127, 20_527],
-  [128, 20_527],
-  [16_383, 20_527],
-  [16_384, 65_535],
-  [2 ** 31, 20_527],
-  [2 ** 32 + 1, 20_527],
-  [Number.MAX_SAFE_INTEGER, 65_535],
-])('recipient %d of day %d comes back from pixel and link', (recipientId, day) => {
-  const whose = { recipientId, day }
+  [0, 0, 0],
+  [1, 1, 1],
+  [127, 20_527, 255],
+  [128, 20_527, 256],
+  [16_383, 20_527, 2 ** 31 - 1],
+  [16_384, 65_535, 2 ** 31],
+  [2 ** 31, 20_527, 2 ** 32 - 1],
+  [2 ** 32 + 1, 20_527, 7],
+  [Number.MAX_SAFE_INTEGER, 65_535, 2 ** 32 - 1],
+])('recipient %d of day %d and account %d comes back from pixel and link', (recipientId, day, account) => {
+  const whose = { account, recipientId, day }
   const { token, target } = partsOf(linkUrl(key, BASE, whose, TARGET))
   expect(readPixel(key, partsOf(pixelUrl(key, BASE, whose)).token)).toEqual(whose)
   expect(readLink(key, token, target)).toEqual({ ...whose, url: TARGET })
 })
 
 test('URLs are short, begin with the base and have only characters that need no encoding', () => {
-  expect(pixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{20}$/)
-  expect(linkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{20}\/[\w-]+$/)
+  expect(pixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{26}$/)
+  expect(linkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{26}\/[\w-]+$/)
 })
 
-test('the same recipient and target have the same URL each time; another recipient, day or target has another', () => {
+test('the same recipient and target have the same URL each time; another account, recipient, day or target has another', () => {
   const urls = [
     linkUrl(key, BASE, recipient, TARGET),
+    linkUrl(key, BASE, { ...recipient, account: 8 }, TARGET),
     linkUrl(key, BASE, { ...recipient, recipientId: 301 }, TARGET),
     linkUrl(key, BASE, { ...recipient, day: 20_528 }, TARGET),
     linkUrl(key, BASE, recipient, `${TARGET}x`),
   ]
   expect(linkUrl(key, BASE, recipient, TARGET)).toBe(urls[0] ?? '')
-  expect(new Set(urls).size).toBe(4)
+  expect(new Set(urls).size).toBe(5)
 })
 
 test('the same recipient has the same URLs in every version of ours: mail that was sent keeps its links', () => {
   const oldKey = new Uint8Array(32).fill(7)
-  const whose = { recipientId: 2 ** 32 + 1, day: 20_527 }
+  const whose = { account: 0x89ab_cdef, recipientId: 2 ** 32 + 1, day: 20_527 }
   expect([pixelUrl(oldKey, BASE, recipient), linkUrl(oldKey, BASE, whose, TARGET)]).toEqual([
-    `${BASE}/t/o/AawCUC_ntgqz1JAWFoUi`,
-    `${BASE}/t/c/AoGAgIAQUC-DMn3TXo_6LaSL/aHR0cHM6Ly9zaG9wLnRlc3QvP2E9MSZiPcO8I2VuZA`,
+    `${BASE}/t/o/AQAAAAesAlAvxh4tANPB9EN5eA`,
+    `${BASE}/t/c/Aomrze-BgICAEFAvPiKqcgCMq9kwmA/aHR0cHM6Ly9zaG9wLnRlc3QvP2E9MSZiPcO8I2VuZA`,
   ])
 })
 
-test('ids and days that have no place in a token are refused', () => {
+test('an account is told by the random end of its UUID', () => {
+  const uuid = parseUuid('01a1ff43-5ff0-7432-9c57-2c6289abcdef') ?? newUuid()
+  expect(accountTag(uuid)).toBe(0x89ab_cdef)
+  expect(new Set(Array.from({ length: 1000 }, () => accountTag(newUuid()))).size).toBe(1000)
+})
+
+test('accounts, ids and days that have no place in a token are refused', () => {
   for (const wrong of [
+    { account: -1 },
+    { account: 2 ** 32 },
     { recipientId: -1 },
     { recipientId: 0.5 },
     { recipientId: 2 ** 53 },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { suppress } from '#features/suppressions/suppress.ts'
+import { suppress, unsuppressAddress } from '#features/suppressions/suppress.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
@@ -112,6 +112,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         headings: ['You are unsubscribed', 'Do you want mail again?'],
         buttons: [],
       })
+      await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
     })
 
     test('the longest names, and a link that is damaged, fit and can be read', async () => {

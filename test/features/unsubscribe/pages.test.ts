@@ -223,16 +223,19 @@ describe('the buttons of the page', () => {
       await app.commit.write((tx) => suppress(app, tx, all))
       const BLOCKED = { status: 200, title: 'You get no mail from this sender', actions: ['unsubscribe'] }
       expect(await marks(await ask(service, 'GET', path))).toEqual(BLOCKED)
-      for (const [action, shown] of [
-        ['unsubscribe', { ...BLOCKED, title: 'You are unsubscribed', actions: [] }],
-        ['resubscribe', BLOCKED],
-      ] as const)
-        expect(await marks(await press(service, path, action))).toEqual(shown)
+      expect(await marks(await press(service, path, 'unsubscribe'))).toEqual({
+        ...BLOCKED,
+        title: 'You are unsubscribed',
+        actions: [],
+      })
+      expect(await marks(await press(service, path, 'resubscribe'))).toEqual(BLOCKED)
       const text = (await (await ask(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
       expect(text).toContain(
         'sender.test sends nothing at all to bob@receiver.test, not even receipts or new passwords.',
       )
-      expect(text).toContain('Write to sender.test and ask to be taken off the list of addresses that are not sent to.')
+      expect(text).toContain(
+        'That cannot be changed here. Answer a message from sender.test, or write to the sender in another way, and ask for it.',
+      )
       expect(service.suppressions().map((row) => row.reason)).toEqual([reason])
       await app.commit.write((tx) => unsuppress(tx, all))
       expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)

@@ -242,8 +242,11 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
   for (const [path, body] of [
     ['replay', { from_seq: 1 }],
     [`deliveries/${row?.['id']}/replay`, undefined],
-  ] as const)
-    expectRefusal(await api('POST', `/v1/webhooks/${id}/${path}`, body), 409, 'webhook_inactive')
+  ] as const) {
+    const refused = await api('POST', `/v1/webhooks/${id}/${path}`, body)
+    expectRefusal(refused, 409, 'webhook_inactive')
+    expect(at(refused.body, 'message')).toEndWith('switch it on first with a PUT of url, events and is_active true.')
+  }
   expect(await deliveries(id)).toHaveLength(1)
 })
 

@@ -81,6 +81,9 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
   for (const refused of [await ask(), await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)]) {
     expectRefusal(refused, 429, 'too_many_tests')
     expect(refused.headers.get('retry-after')).toBe('40')
+    expect(at(refused.body, 'message')).toBe(
+      'A webhook is sent at most 5 test events a minute; the next can be sent in 40 s.',
+    )
   }
   expect(await deliveries(id)).toHaveLength(5)
   // Another webhook has its own five.

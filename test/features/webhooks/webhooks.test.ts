@@ -139,6 +139,18 @@ describe('events', () => {
     }
   })
 
+  test.each(['queued', 'scheduled', 'cancelled'])(
+    'cannot name %s, which the 422 says is only in the feed',
+    async (name) => {
+      await using service = await createWebhookApi()
+      const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
+      expectRefusal(refused, 422, 'unknown_event', 'events')
+      expect(at(refused.body, 'message')).toStartWith(
+        `The event "${name}" is only in the feed (GET /v1/events); webhooks are told sent, delivered, `,
+      )
+    },
+  )
+
   test.each([
     ['a text', 'sent'],
     ['null', null],
@@ -211,7 +223,9 @@ describe('a PUT', () => {
     const whole = { ...HOOK, is_active: true }
     for (const field of ['url', 'events', 'is_active'] as const) {
       const { [field]: _, ...rest } = whole
-      expectRefusal(await service.api('PUT', `/v1/webhooks/${id}`, rest), 422, 'validation_failed', field)
+      const refused = await service.api('PUT', `/v1/webhooks/${id}`, rest)
+      expectRefusal(refused, 422, 'validation_failed', field)
+      expect(at(refused.body, 'message')).toBe(`${field} is required: a PUT sends all of url, events and is_active.`)
     }
     const text = await service.api('PUT', `/v1/webhooks/${id}`, { ...whole, is_active: 'true' })
     expectRefusal(text, 422, 'validation_failed', 'is_active')

@@ -65,7 +65,8 @@ test('every operation is valid: unique id, described responses, declared path pa
 test('our own schema words become standard ones', async () => {
   const description = await describeTestApi()
   const text = JSON.stringify(description)
-  for (const word of ['x-integer', 'x-format', 'errorMessage', 'patternProperties']) expect(text).not.toContain(word)
+  for (const word of ['x-integer', 'x-format', 'x-missing', 'errorMessage', 'patternProperties'])
+    expect(text).not.toContain(word)
   const { get, post } = description.paths['/v1/boxes'] ?? {}
   expect(get?.parameters.find(({ name }) => name === 'per_page')).toEqual({
     name: 'per_page',

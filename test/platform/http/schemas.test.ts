@@ -54,6 +54,19 @@ describe('faults in words', () => {
     expect(firstFault(Closed({ a: schema }), { a: value })).toEqual({ field: 'a', message })
   })
 
+  test('of what is missing say so, and more where the schema does', () => {
+    const more = { 'x-missing': 'send both' }
+    const check = checkOf(
+      Closed({ a: Type.String(), b: Type.Boolean(more), c: Type.Array(Type.String(), more) }),
+      'body',
+    )
+    expect(check({ c: 'x' })).toEqual([
+      { field: 'a', message: 'is required' },
+      { field: 'b', message: 'is required: send both' },
+      { field: 'c', message: 'must be an array' },
+    ])
+  })
+
   test('fields are dotted paths, the whole body is "body"', () => {
     const schema = Closed({ items: Type.Array(Closed({ 'a/b~c': Type.String() })) })
     expect(firstFault(schema, { items: [{ 'a/b~c': 'x' }, { 'a/b~c': 1 }] })?.field).toBe('items.1.a/b~c')

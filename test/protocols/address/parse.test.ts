@@ -51,6 +51,7 @@ describe('parseMailbox', () => {
     ['j@XN--BCHER-KVA.example', 'j@xn--bcher-kva.example'],
     ['j@faß.de', 'j@xn--fa-hia.de'],
     ['j@日本語。jp', 'j@xn--wgv71a119e.jp'],
+    ['j@ΑΣ-X.gr', 'j@xn---x-b9b6e.gr'],
   ])('the domain of %s becomes A-labels', (text, address) => {
     expect(named(text)).toEqual([undefined, address])
   })
