@@ -1,11 +1,11 @@
 /**
- * @module Suppression lists as CSV files (RFC 4180): what an import { giveWay } from '#platform/clock.ts'
-import reads and an export writes. Reads with comma or semicolon, with or without a
+ * @module Suppression lists as CSV files (RFC 4180): what an import reads and an export writes. Reads with comma or semicolon, with or without a
  * byte order mark, and one column also without a header. Never touches the database.
  */
 import { isUtf8 } from 'node:buffer'
 import { type Parser, parse } from 'csv-parse'
 import { stringify } from 'csv-stringify/sync'
+import { giveWay } from '#platform/clock.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
 import type { Suppression } from './suppressions.ts'
