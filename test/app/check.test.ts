@@ -86,6 +86,18 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     'a dead letter belongs to a recipient that ended as it says',
     "INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, failed_at) VALUES (1, 1, 1, 'failed', 1)",
   ],
+  [
+    'a webhook delivery has a next time exactly while it is pending',
+    "INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, created_at) VALUES (x'00', 1, 'sent', 0, 1, 1)",
+  ],
+  [
+    'no webhook has come further than the events of its account',
+    "INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (x'00', 1, '', '[]', x'00', 1000, 1, 1)",
+  ],
+  [
+    'every open that a recipient has an event of is recorded',
+    'INSERT INTO opens (recipient_id, human, events, last_event_at) VALUES (1, 1, 1, 1)',
+  ],
   ['what an email or an idempotency key names is there', 'UPDATE emails SET stream_id = 99 WHERE id = 1'],
   [
     'every body and attachment that an email refers to is there',

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
+import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
 
 export interface Finding {
@@ -127,6 +128,26 @@ const RULES: readonly Rule[] = [
         CASE d.reason WHEN 'expired' THEN ${statusCode('bounced')} WHEN 'failed' THEN ${statusCode('failed')} WHEN 'uncertain' THEN ${statusCode('uncertain')} END`,
     tell: (r) =>
       `dead letter ${r['id']} (${r['reason']}): its recipient ${r['recipient']} is ${r['status'] === null ? 'not there' : statusText(r['status'])}`,
+  },
+  {
+    rule: 'a webhook delivery has a next time exactly while it is pending',
+    sql: `SELECT id, webhook_id AS webhook, status, next_at FROM webhook_deliveries
+      WHERE (status = ${deliveryStatusCode('pending')}) <> (next_at IS NOT NULL)`,
+    tell: (r) =>
+      `delivery ${r['id']} of webhook ${r['webhook']} is ${deliveryStatusName(Number(r['status']))}, with next time ${r['next_at'] ?? 'none'}`,
+  },
+  {
+    rule: 'no webhook has come further than the events of its account',
+    sql: `SELECT w.id, cursor_seq AS cursor, coalesce(last_seq, 0) AS last FROM webhooks w
+      LEFT JOIN event_sequences s ON s.account_id = w.account_id WHERE cursor_seq > coalesce(last_seq, 0)`,
+    tell: (r) => `webhook ${r['id']} has come to event ${r['cursor']}, the last one is ${r['last']}`,
+  },
+  {
+    rule: 'every open that a recipient has an event of is recorded',
+    sql: `SELECT recipient_id AS recipient, o.events, (SELECT count(*) FROM recipients r JOIN events e ON e.email_id = r.email_id
+        AND e.recipient_id = r.id AND e.type = ${eventCode('opened')} WHERE r.id = o.recipient_id) AS recorded
+      FROM opens o JOIN recipients ON recipients.id = o.recipient_id WHERE o.events <> recorded`,
+    tell: (r) => `recipient ${r['recipient']}: ${r['events']} events of opens are noted, ${r['recorded']} are recorded`,
   },
   {
     rule: 'what an email or an idempotency key names is there',

@@ -533,6 +533,8 @@ test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever li
   await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
   await email.app.commit.barrier()
   expect(counted(email, 'event:clicked')).toBe(4)
+  // The 998 that this test only pretended.
+  email.app.db.run('UPDATE opens SET events = events - 998 WHERE events = 1000')
   expectBalanced(email)
 })
 
