@@ -85,7 +85,6 @@ export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'n
   return app.commit.write((tx) => {
     const accountId = accountOf(tx.db, facts)
     if (accountId === undefined) return undefined
-    // There is no event for it, so the audit log tells the account where its suppression went.
     if (unsuppress(tx, placeOf(accountId, facts, scope)))
       auditByRecipient(app, tx, accountId, facts, 'suppression.deleted')
     return standingOf(tx.db, facts)
@@ -103,7 +102,7 @@ const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFa
   ...(scope === 'named' && { streamId, listId }),
 })
 
-/** As an event of its email; where that is gone, in the audit log, so that the account can see why it no longer sends to the address. */
+/** In the audit log, as every change, and as an event of its email while that is kept. */
 function tellUnsubscribed(
   app: App,
   tx: Tx,
@@ -113,11 +112,9 @@ function tellUnsubscribed(
 ): void {
   const { emailId, recipientId } = facts
   const stopped = scope === 'all' || !namesPart(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
+  auditByRecipient(app, tx, accountId, facts, 'suppression.created')
   const email = sql(tx.db).email.get(emailId, accountId)
-  if (!email) {
-    auditByRecipient(app, tx, accountId, facts, 'suppression.created')
-    return
-  }
+  if (!email) return
   record(tx, {
     accountId,
     type: 'unsubscribed',

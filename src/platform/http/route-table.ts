@@ -2,7 +2,7 @@
  * @module What the server must know of the routes beside their handlers, read once from the composed app: who may call them, how their input
  * is checked, what their responses may contain, which methods a path has.
  */
-import { Kind, type TSchema } from '@sinclair/typebox'
+import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import { REQUIRED_SCOPE } from './access.ts'
 import { BODY_FORMAT, type Format } from './body.ts'
 import { type Cut, cutterOf } from './response-shape.ts'
@@ -49,6 +49,8 @@ interface RouteHooks {
   }
 }
 
+const NO_FIELDS = Type.Object({}, { additionalProperties: false })
+
 export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
 
 /** Throws when a route under /v1 does not say who may call it. */
@@ -61,11 +63,14 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     if (requiredScope === undefined && isApiPath(path)) publicApi.add(`${method} ${withoutTrailingSlash(path)}`)
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
+    const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
+    // Whoever sends fields to a route of the API that takes none believes that they count.
+    const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScope,
-      checkBody: checkOfPart(route.body, 'body', method, path),
-      bodyFormat: route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form'),
-      isBodyObject: isSchema(route.body) && route.body['type'] === 'object',
+      checkBody: checkOfPart(body, 'body', method, path),
+      bodyFormat,
+      isBodyObject: isSchema(body) && body['type'] === 'object',
       checkQuery: checkOfPart(opened(route.query), 'query', method, path),
       checkParams: checkOfPart(route.params, 'path', method, path),
       cutters: cuttersOf(route.response),

@@ -52,10 +52,10 @@ function collect(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] 
 function* leavesOf(error: ValueError): Generator<ValueError> {
   const { type, value, schema } = error
   const isOpen = type === ValueErrorType.Union && schema['errorMessage'] === undefined
-  if (isOpen && value !== null && typeof value === 'object') {
-    const kind = Array.isArray(value) ? 'array' : 'object'
+  if (isOpen && value !== null && (typeof value === 'object' || typeof value === 'string')) {
+    const kind = Array.isArray(value) ? 'array' : typeof value
     const variants: readonly TSchema[] = schema['anyOf']
-    const index = variants.findIndex((variant) => variant['type'] === kind)
+    const index = variants.findIndex((variant) => variant['type'] === kind && !('const' in variant))
     const nested = index === -1 ? undefined : error.errors[index]
     if (nested) {
       for (const inner of nested) yield* leavesOf(inner)

@@ -163,6 +163,12 @@ describe('422 and nothing is stored for', () => {
   })
 })
 
+test('a reason that is too long is told so, not that it is no string', async () => {
+  await using service = await createTestApi()
+  const answer = await add(service, 'bob@x.test', 'r'.repeat(201))
+  expect(at(answer.body, 'message')).toBe('reason must have at most 200 characters.')
+})
+
 describe('DELETE', () => {
   test.each(['nobody@x.test', 'no address', 'export', '%', "'; DROP TABLE suppressions"])(
     'of %j, which is not on the list, is a 204',

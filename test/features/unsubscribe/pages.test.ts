@@ -242,19 +242,19 @@ describe('the buttons of the page', () => {
     },
   )
 
-  test('for the way back are told in the audit log, and do nothing where there is nothing to take back', async () => {
+  test('are told in the audit log; the way back does nothing where there is nothing to take back', async () => {
     const path = await service.link()
     await press(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual([])
     await press(service, path, 'unsubscribe')
     await press(service, path, 'resubscribe')
-    expect(service.auditRows()).toEqual([
-      {
+    expect(service.auditRows()).toEqual(
+      ['suppression.created', 'suppression.deleted'].map((action) => ({
         actorType: 'system',
-        action: 'suppression.deleted',
+        action,
         metadata: { reason: 'unsubscribe', by: 'recipient' },
-      },
-    ])
+      })),
+    )
   })
 
   test('for the way back may be pressed 10 times, then one more each 6 minutes; unsubscribing has no limit', async () => {

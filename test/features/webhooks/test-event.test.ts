@@ -165,3 +165,11 @@ test('a test that succeeds is no success of the webhook: its failures stay count
     data: { failure_count: 1, last_success_at: null },
   })
 })
+
+test('a request for a test event takes no fields: what is sent is not chosen', async () => {
+  await using service = await createWebhookApi()
+  const { id } = await service.addWebhook()
+  const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })
+  expectRefusal(answer, 422, 'validation_failed', 'event')
+  expect(await service.deliveries(id)).toEqual([])
+})
