@@ -109,7 +109,7 @@ export async function changeWebhook(
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
     return getWebhook(tx.db, actor.accountId, id)
   })
-  if (!changed.isActive) await endPending(app, changed.id, SWITCHED_OFF)
+  if (!changed.isActive) await endWaiting(app, changed.id, SWITCHED_OFF)
   return changed
 }
 
@@ -127,7 +127,19 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     return webhook.id
   })
-  await endPending(app, webhookId, DELETED)
+  await endWaiting(app, webhookId, DELETED)
+}
+
+/** The change itself is on disk already; what is left of this is done by `trimWebhookHistory`. */
+async function endWaiting(app: App, webhookId: number, error: string): Promise<void> {
+  try {
+    await endPending(app, webhookId, error)
+  } catch (reason) {
+    app.log.warn(
+      { err: reason, webhook: webhookId },
+      'waiting deliveries of a webhook could not be ended; they are later',
+    )
+  }
 }
 
 /** The names without duplicates, in the order given. */

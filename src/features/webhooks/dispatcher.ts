@@ -26,7 +26,7 @@ import {
 } from './outcome.ts'
 import { payloadOf } from './payload.ts'
 import { endPending } from './pending.ts'
-import { activeWebhooks, findWebhookById, openSecret } from './webhooks.ts'
+import { activeWebhooks, findWebhookById, openSecret, type Webhook } from './webhooks.ts'
 
 /** Attempts under way over all webhooks, beyond the one that each may always have. */
 const MOST_RUNNING = 500
@@ -37,6 +37,8 @@ const SLOW_MS = seconds(1)
 /** A timer that looks again at least this often, because the clock may have jumped. */
 const LONGEST_SLEEP_MS = minutes(1)
 const STORAGE_RETRY_MS = seconds(1)
+/** Times that an event is read before it counts as damaged. */
+const MOST_READS = 5
 /** How long a cursor that moved over unwanted events may stay unstored. */
 const CURSOR_STORED_MS = seconds(10)
 /** Webhooks that are looked after together at the start. */
@@ -61,6 +63,12 @@ interface Entry {
 type Task =
   | { readonly kind: 'event'; readonly event: WaitingEvent }
   | { readonly kind: 'stored'; readonly delivery: DueDelivery }
+
+interface Body {
+  readonly event: string
+  /** JSON. */
+  readonly text: string
+}
 
 export class WebhookDispatcher {
   readonly #app: App
@@ -131,30 +139,46 @@ export class WebhookDispatcher {
 
   /** A webhook is new or was changed, or something of it is due. Never throws: it is called by a signal. */
   #load(id: number): void {
-    const { db, keys, log } = this.#app
+    const { clock, db, log } = this.#app
+    if (this.#isStopping) return
     try {
       const webhook = findWebhookById(db, id)
-      if (!webhook || webhook.deletedAt !== null) {
-        this.#forget(id)
-        return
-      }
-      const secret = openSecret(keys, webhook)
-      // Also what a crash left of it; nothing, for a webhook that its user switched off.
-      if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
-      const entry = this.#entries.get(id)
-      if (entry) {
-        entry.lane.change(webhook, secret)
-        // Replays reach up to the stored cursor: what was passed over before the change is theirs.
-        this.#background(this.#storeCursor(entry))
-      } else this.#add(new Lane(db, webhook, secret))
+      if (webhook && webhook.deletedAt === null) this.#take(webhook)
+      else this.#forget(id)
     } catch (error) {
-      log.error(
-        { err: error, webhook: id },
-        'a webhook is told nothing, because it cannot be read or its secret not be opened',
-      )
-      this.#forget(id)
+      log.error({ err: error, webhook: id }, 'a webhook could not be read; it is tried again')
+      clock.after(STORAGE_RETRY_MS, () => this.#load(id))
     }
     this.#pumpId(id)
+  }
+
+  #take(webhook: Webhook): void {
+    const { db, log } = this.#app
+    const { id } = webhook
+    const secret = this.#secretOf(webhook)
+    if (secret === undefined) {
+      log.error({ webhook: id }, 'a webhook is told nothing, because its secret cannot be opened')
+      this.#forget(id)
+      return
+    }
+    // Also what a crash left of it; nothing, for a webhook that its user switched off.
+    if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
+    const entry = this.#entries.get(id)
+    if (!entry) {
+      this.#add(new Lane(db, webhook, secret))
+      return
+    }
+    entry.lane.change(webhook, secret)
+    // Replays reach up to the stored cursor: what was passed over before the change is theirs.
+    this.#background(this.#storeCursor(entry))
+  }
+
+  #secretOf(webhook: Webhook): string | undefined {
+    try {
+      return openSecret(this.#app.keys, webhook)
+    } catch {
+      return undefined
+    }
   }
 
   #add(lane: Lane): void {
@@ -224,6 +248,8 @@ export class WebhookDispatcher {
       lane.isStoredTurn = task.kind === 'event'
       this.#begin(entry, task)
     }
+    // What is due and cannot be begun is begun when something is over; should nothing be under way, it is looked at again.
+    if (hasStored && lane.running === 0) wakeAt = Math.min(wakeAt ?? now + LONGEST_SLEEP_MS, now + LONGEST_SLEEP_MS)
     return wakeAt
   }
 
@@ -295,11 +321,13 @@ export class WebhookDispatcher {
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
       return await this.#endStored(stored, `The webhook no longer asks for ${stored.event}.`)
-    const body = this.#bodyOf(lane, task)
+    const webhook = lane.webhook
+    const body = await this.#readBody(lane, task)
+    if (body === 'unreadable') return stored ? await this.#endStored(stored, 'The event cannot be read.') : true
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
     if (body === undefined) return stored ? await this.#endStored(stored, 'The event is gone.') : true
     const result = await attempt(this.#app, {
-      url: lane.webhook.url,
+      url: webhook.url,
       secret: lane.secret,
       event: stored?.event ?? body.event,
       body: body.text,
@@ -315,7 +343,7 @@ export class WebhookDispatcher {
     const written = await this.#store(() =>
       commit.write((tx) => {
         const { cursor } = lane
-        return { ...writeAttempt(this.#app, tx, lane.webhook.id, triedOf(task), result, cursor), cursor }
+        return { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, cursor), cursor }
       }),
     )
     if (written) this.#afterStored(entry, written)
@@ -333,7 +361,25 @@ export class WebhookDispatcher {
     return ended !== undefined
   }
 
-  #bodyOf(lane: Lane, task: Task): { event: string; text: string } | undefined {
+  /** What is sent; read again when the database fails, for a while. */
+  async #readBody(lane: Lane, task: Task): Promise<Body | 'unreadable' | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return this.#bodyOf(lane, task)
+      } catch (error) {
+        const isLast = tries >= MOST_READS || this.#isStopping
+        const what = isLast ? 'it is given up' : 'it is tried again'
+        this.#app.log.error(
+          { err: error, webhook: lane.webhook.id },
+          `an event could not be read for a webhook; ${what}`,
+        )
+        if (isLast) return 'unreadable'
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+  }
+
+  #bodyOf(lane: Lane, task: Task): Body | undefined {
     const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
     if (payload !== null) return { event, text: payload }
     const made = seq === null ? undefined : payloadOf(this.#app, lane.webhook.accountId, seq)

@@ -103,7 +103,7 @@ export class Lane {
   readonly #begun = new Set<number>()
   readonly #busyKeys = new Set<string>()
   /** After the cursor, but told already. */
-  readonly #told: Set<number>
+  #told: Set<number>
   /** Stored deliveries under way. */
   readonly #stored = new Set<number>()
 
@@ -113,24 +113,29 @@ export class Lane {
     this.secret = secret
     this.failures = webhook.failureCount
     this.#readSeq = webhook.cursorSeq
-    this.#told = new Set(
-      sql(db)
-        .told.all(webhook.id, webhook.cursorSeq)
-        .map(({ seq }) => seq),
-    )
+    this.#told = new Set(seqsAfter(db, webhook.id, webhook.cursorSeq))
   }
 
   /** The webhook was changed. What it no longer wants, or was switched off for, is not told. */
   change(webhook: Webhook, secret: string): void {
-    const wasActive = this.webhook.isActive
+    const before = this.webhook
     this.webhook = webhook
     this.secret = secret
     this.failures = webhook.failureCount
     if (!webhook.isActive) this.#waiting = []
-    else if (!wasActive) {
+    else if (!before.isActive) {
       this.#readSeq = webhook.cursorSeq
       this.isTrusted = false
-    } else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
+    } else if (webhook.events.some((event) => !before.events.includes(event))) this.#readAgain()
+    else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
+  }
+
+  /** From the cursor on, for what was passed over: replays leave to the lane what comes after the cursor. */
+  #readAgain(): void {
+    const from = this.cursor
+    this.#waiting = []
+    this.#readSeq = from
+    this.#told = new Set([...seqsAfter(this.#db, this.webhook.id, from), ...this.#begun])
   }
 
   /** Every event up to it has its row, or is not wanted here. */
@@ -150,7 +155,10 @@ export class Lane {
       const index = this.#waiting.findIndex(({ key }) => !this.#busyKeys.has(key))
       const found = this.#waiting[index]
       if (found) {
-        if (found.notBefore > now) return found.notBefore
+        // Made anew, since the clock may have been set back after it was read.
+        const notBefore = Math.min(found.notBefore, now + HOLD_MS)
+        this.#waiting[index] = { ...found, notBefore }
+        if (notBefore > now) return notBefore
         this.#waiting.splice(index, 1)
         return found
       }
@@ -239,6 +247,12 @@ export class Lane {
     this.#stored.delete(id)
   }
 }
+
+/** Events after one that have a row already. */
+const seqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
+  sql(db)
+    .told.all(webhookId, seq)
+    .map((row) => row.seq)
 
 const isBeyondLadder = (at: Millis, now: Millis): boolean => at - now > LONGEST_DELAY_MS
 

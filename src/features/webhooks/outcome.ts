@@ -12,6 +12,7 @@ import type { AttemptResult } from './attempt.ts'
 import { deliveryStatusCode } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
 import { endSlice } from './pending.ts'
+import type { Webhook } from './webhooks.ts'
 
 /** What was tried. */
 export type Tried =
@@ -26,12 +27,17 @@ interface State {
   uuid: Uint8Array
   isActive: number
   failureCount: number
+  updatedAt: Millis
 }
 
 const sql = prepared((db) => ({
   state: db.prepare<State, [number]>(
-    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
+       webhooks.updated_at AS updatedAt
      FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND deleted_at IS NULL`,
+  ),
+  isWaiting: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM webhook_deliveries WHERE id = ? AND next_at IS NOT NULL',
   ),
   insert: db.prepare(
     `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, attempted_at, duration_ms, status_code, response, error, created_at)
@@ -73,12 +79,13 @@ const NOTHING: Written = { nextAt: undefined, switchedOff: false, failures: unde
 
 /**
  * Writes an attempt's outcome.
+ * @param webhook as it was when the attempt began
  * @param cursor every event of the account up to it has its row, or is not wanted by this webhook
  */
 export function writeAttempt(
   app: App,
   tx: Tx,
-  webhookId: number,
+  { id: webhookId, updatedAt }: Pick<Webhook, 'id' | 'updatedAt'>,
   tried: Tried,
   result: AttemptResult,
   cursor: number,
@@ -90,12 +97,18 @@ export function writeAttempt(
   const isTest = tried.kind === 'stored' && tried.isTest
   const isActive = webhook.isActive === 1
   const failures = result.kind === 'delivered' ? 0 : webhook.failureCount + 1
-  const switchedOff = isActive && !isTest && failures >= MOST_FAILURES
-  const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff
+  // Of a webhook that was changed meanwhile an attempt says nothing: it went to what it was before.
+  const counts = isActive && !isTest && webhook.updatedAt === updatedAt
+  const switchedOff = counts && failures >= MOST_FAILURES
+  const isEnded = tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId)
+  const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff && !isEnded
   const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
   const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
   writeDelivery(tx, webhookId, tried, attempts, result, nextAt)
-  if (isTest || !isActive) return { ...NOTHING, nextAt }
+  if (!counts) {
+    if (!isTest) moveCursor(tx, webhookId, cursor)
+    return { ...NOTHING, nextAt }
+  }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (switchedOff) switchOff(app, tx, webhookId, webhook)

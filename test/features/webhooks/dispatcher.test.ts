@@ -8,7 +8,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
-import { type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 const eventOf = (request: ReceivedRequest) => JSON.parse(request.text) as Record<string, unknown>
 const attemptsOf = (requests: readonly ReceivedRequest[]) =>
@@ -599,4 +599,143 @@ describe('a clock that was ahead and is set back', () => {
     service.clock.advance(minutes(1))
     await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
   })
+})
+
+describe('a change while attempts are under way', () => {
+  /** A trusted webhook with ten attempts that are held until `release`, and answered with 503. */
+  const startHeld = async (service: WebhookService) => {
+    const webhook = await service.addWebhook(['sent'], '/old')
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async ({ url }) => {
+      if (url !== '/old') return {}
+      await gate.promise
+      return { status: 503 }
+    })
+    await tellMany(service, 10)
+    await service.receiver.received(11)
+    // Otherwise the change would have the time of what it changes.
+    service.clock.advance(1)
+    return { webhook, release: () => gate.resolve() }
+  }
+
+  test('of the URL: what the old one answers does not count for the new one', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const url = service.receiver.url(HOOK_HOST, '/new')
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
+    release()
+    const all = await service.settled(webhook, 11)
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0, url })
+    expect(all.slice(1).map(({ status, attempts }) => [status, attempts])).toEqual(Array(10).fill(['pending', 1]))
+    toNextAttempt(service, webhook)
+    await eventually(() => service.receiver.requests.some((request) => request.url === '/new'))
+  })
+
+  test('off and on: what was under way is no reason to switch it off', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const { url, events } = await record(service, webhook)
+    for (const is_active of [false, true])
+      await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
+    release()
+    await service.settled(webhook, 11)
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+  })
+
+  test('off and on: a retry that was ended stays ended', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 503 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async () => {
+      await gate.promise
+      return { status: 503 }
+    })
+    toNextAttempt(service, webhook)
+    await service.receiver.received(2)
+    service.clock.advance(1)
+    const { url, events } = await record(service, webhook)
+    for (const is_active of [false, true])
+      await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
+    gate.resolve()
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'undeliverable', attempts: 2, nextAt: null }])
+  })
+
+  test('to more events: what comes after the attempt under way is told', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const email = await service.email()
+    await service.tell(email, 'opened')
+    await service.app.commit.barrier()
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
+    release()
+    service.release()
+    const all = await service.settled(webhook, 12)
+    expect(all.filter(({ event }) => event === 'opened')).toHaveLength(1)
+    expect(new Set(all.map(({ seq }) => seq)).size).toBe(12)
+  })
+})
+
+describe('a read that fails', () => {
+  /** Renames a table away while `run` goes on. */
+  const without = async ({ app }: WebhookService, table: string, run: () => void | Promise<void>): Promise<void> => {
+    app.db.run(`ALTER TABLE ${table} RENAME TO away`)
+    await run()
+    app.db.run(`ALTER TABLE away RENAME TO ${table}`)
+  }
+
+  test('of an event is made again, for first attempts and retries', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 2)
+    await service.settled(webhook, 2)
+    service.receiver.answer({})
+    await service.tell(await service.email(), 'sent')
+    await service.app.commit.barrier()
+    await without(service, 'accounts', () => {
+      service.release()
+      toNextAttempt(service, webhook)
+    })
+    service.clock.advance(seconds(1))
+    await eventually(() => service.webhooks?.inFlight === 0)
+    // As much as the jitter of the two retries may lie apart.
+    service.clock.advance(seconds(5))
+    const all = await eventually(() => {
+      const rows = service.deliveries(webhook)
+      return rows.length === 3 && rows.every(({ status }) => status === 'delivered') ? rows : undefined
+    })
+    expect(all.map(({ attempts }) => attempts).sort()).toEqual([1, 2, 2])
+  })
+
+  test('of a webhook is made again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const { id } = service.app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get() ?? { id: 0 }
+    await without(service, 'webhooks', () => service.app.webhookChanged.emit({ webhookId: id }))
+    service.clock.advance(seconds(1))
+    await tellMany(service, 1)
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
+  })
+})
+
+test('a clock that is set back while events are held makes them wait two seconds more, and no longer', async () => {
+  await using service = await startWebhookService()
+  const webhook = await service.addWebhook(['sent'])
+  await service.tell(await service.email(), 'sent')
+  await service.app.commit.barrier()
+  service.clock.jumpTo(NOW - minutes(60))
+  await service.tell(await service.email(), 'sent')
+  await service.app.commit.barrier()
+  // Each may be read only when the one before it is over, and then waits its two seconds.
+  for (let waits = 0; waits < 3; waits++) {
+    service.clock.advance(seconds(2))
+    await eventually(() => service.webhooks?.inFlight === 0)
+  }
+  expect(await service.settled(webhook, 2)).toMatchObject([{ status: 'delivered' }, { status: 'delivered' }])
 })

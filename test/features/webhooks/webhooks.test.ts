@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { WEBHOOK_EVENTS } from '#features/webhooks/event-names.ts'
 import { writeAttempt } from '#features/webhooks/outcome.ts'
+import { findWebhookById } from '#features/webhooks/webhooks.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -28,6 +29,8 @@ const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
 
 /** Failed attempts in a row, written as the dispatcher writes them. */
 async function fail({ app, rowId }: WebhookApi, id: string, times: number): Promise<void> {
+  const webhook = findWebhookById(app.db, rowId(id))
+  if (!webhook) throw new Error(`there is no webhook ${id}`)
   for (let i = 0; i < times; i++) {
     const result = {
       kind: 'permanent',
@@ -38,7 +41,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       error: 'The answer was 404.',
     } as const
     await app.commit.write((tx) =>
-      writeAttempt(app, tx, rowId(id), { kind: 'event', seq: i + 1, event: 'sent' }, result, i + 1),
+      writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, i + 1),
     )
   }
 }
