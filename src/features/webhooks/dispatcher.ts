@@ -23,6 +23,7 @@ import {
   type Tried,
   type Written,
   writeAttempt,
+  writeUnreadable,
 } from './outcome.ts'
 import { payloadOf } from './payload.ts'
 import { endPending } from './pending.ts'
@@ -323,7 +324,7 @@ export class WebhookDispatcher {
       return await this.#endStored(stored, `The webhook no longer asks for ${stored.event}.`)
     const webhook = lane.webhook
     const body = await this.#readBody(lane, task)
-    if (body === 'unreadable') return stored ? await this.#endStored(stored, 'The event cannot be read.') : true
+    if (body === 'unreadable') return await this.#endUnreadable(webhook, task)
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
     if (body === undefined) return stored ? await this.#endStored(stored, 'The event is gone.') : true
     const result = await attempt(this.#app, {
@@ -348,6 +349,18 @@ export class WebhookDispatcher {
     )
     if (written) this.#afterStored(entry, written)
     return written !== undefined
+  }
+
+  /** Ends what could not be read; false when it is left to the next start, because the service ends. */
+  async #endUnreadable({ id }: Webhook, task: Task): Promise<boolean> {
+    if (this.#isStopping) return false
+    const ended = await this.#store(() =>
+      this.#app.commit.write((tx) => {
+        writeUnreadable(tx, id, triedOf(task), this.#app.clock.now())
+        return true
+      }),
+    )
+    return ended !== undefined
   }
 
   /** Ends a stored delivery without an attempt; false when that could not be stored, because the service ends. */

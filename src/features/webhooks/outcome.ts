@@ -67,15 +67,13 @@ export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failur
 export const ENDED_BY_FAILURES = `The webhook was ${OFF_REASON}.`
 
 export interface Written {
-  /** When the delivery is tried again; undefined: never. */
-  readonly nextAt: Millis | undefined
   /** This failure was one too many: the webhook is off. */
   readonly switchedOff: boolean
   /** Consecutive failures now; undefined: the attempt does not count. */
   readonly failures: number | undefined
 }
 
-const NOTHING: Written = { nextAt: undefined, switchedOff: false, failures: undefined }
+const NOTHING: Written = { switchedOff: false, failures: undefined }
 
 /**
  * Writes an attempt's outcome.
@@ -107,12 +105,12 @@ export function writeAttempt(
   writeDelivery(tx, webhookId, tried, attempts, result, nextAt)
   if (!counts) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
-    return { ...NOTHING, nextAt }
+    return NOTHING
   }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (switchedOff) switchOff(app, tx, webhookId, webhook)
-  return { nextAt, switchedOff, failures }
+  return { switchedOff, failures }
 }
 
 function writeDelivery(
@@ -139,6 +137,14 @@ function writeDelivery(
       result.at,
     )
   } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
+}
+
+/** Ends what cannot be told, because its event cannot be read; it stays in the history, from which it can be replayed. Counts for nothing. */
+export function writeUnreadable(tx: Tx, webhookId: number, tried: Tried, at: Millis): void {
+  const attempts = tried.kind === 'event' ? 1 : tried.attempts
+  const error = 'The event could not be read.'
+  const result = { kind: 'permanent', at, durationMs: 0, statusCode: null, response: null, error } as const
+  writeDelivery(tx, webhookId, tried, attempts, result, undefined)
 }
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */

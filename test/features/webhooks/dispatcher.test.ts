@@ -713,6 +713,25 @@ describe('a read that fails', () => {
     expect(all.map(({ attempts }) => attempts).sort()).toEqual([1, 2, 2])
   })
 
+  test('of a damaged event ends it in the history, where it counts for nothing, and the others are told', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
+    await service.tell(await service.email(), 'sent')
+    service.app.db.run("UPDATE events SET data = '{' WHERE seq = ?", [seq])
+    service.release()
+    await eventually(() => {
+      if (service.deliveries(webhook).length === 0) service.clock.advance(seconds(1))
+      return service.deliveries(webhook).length > 0
+    })
+    expect(await service.settled(webhook, 2)).toMatchObject([
+      { seq, status: 'undeliverable', nextAt: null, statusCode: null, error: 'The event could not be read.' },
+      { status: 'delivered' },
+    ])
+    expect(await record(service, webhook)).toMatchObject({ failure_count: 0 })
+    expect(service.receiver.requests).toHaveLength(1)
+  })
+
   test('of a webhook is made again', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
