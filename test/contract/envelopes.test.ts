@@ -6,21 +6,6 @@ import { addAccount, type ContractApi, createContractApi, nameOf, ROUTES, type R
 let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
-  for (const resource of [
-    'api-key',
-    'dead-letter',
-    'domain',
-    'email',
-    'operation',
-    'stream',
-    'suppression',
-    'webhook',
-  ] as const) {
-    for (let made = 0; made < 3; made++) {
-      service.clock.advance(1000)
-      await service.make(resource)
-    }
-  }
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
@@ -31,48 +16,6 @@ const keysOf = (shape: Route['shape']): string[] | undefined => {
   if (shape === 'list') return ['data', 'pagination']
   return shape === 'none' ? undefined : [...shape]
 }
-
-// Before the others, each of which adds to the audit log: all rows fit on one page here.
-describe.each(named(ROUTES.filter(({ paged }) => paged)))('the list %s', (_, route) => {
-  const page = async (query: string) => {
-    const answer = await service.api('GET', `${route.path}${query}`)
-    if (answer.status !== 200) throw new Error(`${query}: ${JSON.stringify(answer.body)}`)
-    return { rows: at(answer.body, 'data') as { id: string }[], pagination: at(answer.body, 'pagination') }
-  }
-
-  test('has pages from 1, newest first, and empty ones past its end', async () => {
-    const all = await page('?per_page=100')
-    const total = all.rows.length
-    expect(total).toBeGreaterThan(2)
-    expect((await page('')).pagination).toMatchObject({ page: 1, per_page: 25, total })
-    const perPage = total - 1
-    const ids = (rows: { id: string }[]) => rows.map(({ id }) => id)
-    for (const [number, rows] of [
-      [1, ids(all.rows).slice(0, -1)],
-      [2, ids(all.rows).slice(-1)],
-      [3, []],
-      [1_000_000, []],
-    ] as const) {
-      const { rows: shown, pagination } = await page(`?page=${number}&per_page=${perPage}`)
-      expect({ pagination, ids: ids(shown) }).toEqual({
-        pagination: { page: number, per_page: perPage, total, total_pages: 2 },
-        ids: [...rows],
-      })
-    }
-    const times = all.rows.map((row) => String(at(row, 'created_at')))
-    expect(times).toEqual(times.toSorted().reverse())
-    expect(new Set(times).size).toBeGreaterThan(2)
-  })
-
-  test('refuses a page below 1 and anything but 1 to 100 rows', async () => {
-    for (const wrong of ['0', '-1', '1.5', 'x', '', '1e1', '9'.repeat(30)]) {
-      expectRefusal(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')
-      expectRefusal(await service.api('GET', `${route.path}?per_page=${wrong}`), 422, 'validation_failed', 'per_page')
-    }
-    expectRefusal(await service.api('GET', `${route.path}?per_page=101`), 422, 'validation_failed', 'per_page')
-    for (const right of ['?per_page=1', '?per_page=100', '?page=1&unknown=1']) await page(right)
-  })
-})
 
 describe.each(named(ROUTES))('%s', (_, route) => {
   test('answers with the keys of its envelope and no others', async () => {
