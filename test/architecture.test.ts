@@ -27,7 +27,14 @@ const RANK = [
   'capture',
   'dead-letters',
   'delivery',
+  'bounces',
+  'complaints',
+  'reports',
+  'postmaster',
+  'agent-mailboxes',
+  'inbound',
   'webhooks',
+  'inbound-routes',
   'health',
 ] as const
 

@@ -43,13 +43,16 @@ interface Named {
   readonly name: string
 }
 
-/** Tables that migrations make. */
+/** The full-text index and the tables that SQLite keeps it in: drizzle-kit knows none of them. */
+const SEARCH = /^mailbox_search(_|$)/
+
+/** Tables that migrations make, as tables.ts describes them. */
 const tableNames = (db: Database): string[] =>
   db
     .query<Named, []>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
     .all()
     .map(({ name }) => name)
-    .filter((name) => name !== 'migrations')
+    .filter((name) => name !== 'migrations' && !SEARCH.test(name))
 
 /** Everything of a table that drizzle can describe. Columns are by name: one that was added later stands last. */
 function tableOf(db: Database, table: string): unknown {

@@ -115,6 +115,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       },
     })
     const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
+    const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), committerOptions)
     const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
       openCaptureStore({
         dataDir: config.dataDir,
@@ -144,6 +145,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       db,
       commit,
       content,
+      rawMail,
       disk: options.disk ?? createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
@@ -154,6 +156,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       mailDue: createSignal(),
       eventsRecorded,
       webhookChanged: createSignal(),
+      mailReceived: createSignal(),
+      mailboxChanged: createSignal(),
     }
     return {
       app,
@@ -164,7 +168,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         outgoingResolver.close()
         resolver.close()
         freshResolver.close()
-        await Promise.all([commit.close(), content.close(), captures.close()])
+        await Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
         checkpointer.close()
         lock.release()
       },

@@ -24,6 +24,8 @@ export interface App {
   readonly commit: Committer
   /** Bodies and attachments. */
   readonly content: ContentStore
+  /** Messages as they came in; kept for `inboundRawDays`, apart from what is kept longer. */
+  readonly rawMail: ContentStore
   /** Whether there is room for new work; asked before content is stored. */
   readonly disk: DiskGuard
   readonly memory: MemoryBudget
@@ -42,6 +44,10 @@ export interface App {
   readonly eventsRecorded: Signal<{ readonly accountId: number; readonly lastSeq: number }>
   /** Says that a webhook was made, changed or deleted, or has a delivery that is due; the dispatcher listens. */
   readonly webhookChanged: Signal<{ readonly webhookId: number }>
+  /** Says that a message came in and waits to be processed. */
+  readonly mailReceived: Signal<void>
+  /** Says that a mailbox has something for whoever waits at `next`: a new message, or one that was given back. */
+  readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
 }
 
 /** Who acts: the key, user or command behind a change, for authorisation and the audit log. */

@@ -26,6 +26,8 @@ export const EVENT_TYPES = [
   'complained',
   'unsubscribed',
   'uncertain',
+  'email.inbound',
+  'mailbox.message.received',
 ] as const
 
 export type EventType = (typeof EVENT_TYPES)[number]
@@ -60,6 +62,11 @@ export interface EventData {
   readonly list_id?: string | null
   /** What an unsubscription stops: mail of the stream, of the list, or all with `transactional: false`. */
   readonly scope?: 'stream' | 'list' | 'all'
+  /** Of `email.inbound`: public id of the inbound email. */
+  readonly inbound_email_id?: string
+  /** Of `mailbox.message.received`: public ids of the mailbox and the message. */
+  readonly mailbox_id?: string
+  readonly mailbox_message_id?: string
   /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
   readonly tls?: string | null
 }

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { bytes, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 import { accounts } from '../accounts/tables.ts'
 
@@ -32,9 +32,23 @@ export const webhooks = sqliteTable(
     updatedAt: time('updated_at').notNull(),
     /** Set when deleted; the row goes with the last of its deliveries. */
     deletedAt: time('deleted_at'),
+    /** The inbound route whose mail it is told of, signed with the account's inbound secret; null: one that the account made. */
+    routeId: integer('route_id'),
   },
-  (t) => [index('webhooks_account').on(t.accountId)],
+  (t) => [
+    index('webhooks_account').on(t.accountId),
+    uniqueIndex('webhooks_route').on(t.routeId).where(sql`route_id is not null and deleted_at is null`),
+  ],
 )
+
+/** What an account's route webhooks are signed with. */
+export const inboundSecrets = sqliteTable('inbound_secrets', {
+  accountId: integer('account_id').primaryKey(),
+  /** Sealed with context `inbound:{account uuid}`. */
+  secret: bytes('secret').notNull(),
+  createdAt: time('created_at').notNull(),
+  updatedAt: time('updated_at').notNull(),
+})
 
 /**
  * One event for one webhook: what was tried, and when it is tried again. Written with the outcome of the first attempt; until then the webhook's

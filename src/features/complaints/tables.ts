@@ -1,0 +1,26 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { time } from '#platform/db/columns.ts'
+
+/** A complaint about an email, as reported by a provider's feedback loop; at most one a recipient. */
+export const complaints = sqliteTable(
+  'complaints',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    accountId: integer('account_id').notNull(),
+    emailId: integer('email_id').notNull(),
+    /** Null: of an email with several recipients, and the report did not say which. */
+    recipientId: integer('recipient_id'),
+    feedbackType: text('feedback_type').notNull(),
+    /** Who reported: User-Agent or reporting MTA of the report. */
+    reporter: text('reporter'),
+    /** The report, in the store of raw messages. */
+    rawRef: integer('raw_ref'),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('complaints_recipient').on(t.recipientId).where(sql`recipient_id is not null`),
+    index('complaints_email').on(t.emailId),
+    index('complaints_account').on(t.accountId, t.createdAt),
+  ],
+)

@@ -1,0 +1,26 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { time, uuid } from '#platform/db/columns.ts'
+
+/** Mail for whoever runs the service: to postmaster and abuse, and what came to our other addresses and could not be made out. */
+export const operatorMail = sqliteTable(
+  'operator_mail',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    /** One of OPERATOR_MAIL_KINDS. */
+    kind: text('kind').notNull(),
+    mailFrom: text('mail_from').notNull(),
+    /** JSON array. */
+    rcptTo: text('rcpt_to').notNull(),
+    fromHeader: text('from_header'),
+    subject: text('subject').notNull(),
+    /** Why it is here. */
+    reason: text('reason').notNull(),
+    sourceIp: text('source_ip').notNull(),
+    /** In the store of raw messages. */
+    rawRef: integer('raw_ref').notNull(),
+    sizeBytes: integer('size_bytes').notNull(),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [index('operator_mail_time').on(t.createdAt)],
+)

@@ -1,0 +1,30 @@
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { time, uuid } from '#platform/db/columns.ts'
+
+/** A DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460) report that came in. */
+export const receivedReports = sqliteTable(
+  'received_reports',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    /** `dmarc` or `tls`. */
+    kind: text('kind').notNull(),
+    /** Account that has the domain; null: nobody has. */
+    accountId: integer('account_id'),
+    /** Domain that it speaks of, in A-labels. */
+    domain: text('domain').notNull(),
+    organisation: text('organisation').notNull(),
+    reportId: text('report_id').notNull(),
+    /** Period that it covers. */
+    beginAt: time('begin_at'),
+    endAt: time('end_at'),
+    /** XML or JSON, unpacked, in the content store. */
+    contentRef: integer('content_ref').notNull(),
+    sizeBytes: integer('size_bytes').notNull(),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('received_reports_id').on(t.kind, t.organisation, t.reportId, t.domain),
+    index('received_reports_domain').on(t.domain, t.createdAt),
+  ],
+)

@@ -1,0 +1,29 @@
+/** @module What a delivery report says (RFC 3464, RFC 6533), also one that is not in that form. Types only; `parse.ts` makes it. */
+
+export interface ReportedRecipient {
+  /** `failed`: it was not and will not be delivered. */
+  readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded'
+  /** Address that the report is about, without its type; null: it does not say. */
+  readonly finalRecipient: string | null
+  /** Address that the sender gave, without its type. */
+  readonly originalRecipient: string | null
+  /** Enhanced status code (RFC 3463): `5.1.1`; null: none. */
+  readonly status: string | null
+  /** What the refusing server said, without its type, unfolded. */
+  readonly diagnostic: string | null
+  /** Name of the server that refused, without its type. */
+  readonly remoteMta: string | null
+}
+
+export interface DeliveryReport {
+  /** `standard`: RFC 3464; `heuristic`: made out from text. */
+  readonly form: 'standard' | 'heuristic'
+  readonly reportingMta: string | null
+  /** One at least; bounded. */
+  readonly recipients: readonly ReportedRecipient[]
+  /** Of what was sent: its Message-ID with angle brackets, as the returned message or headers have it; null: not returned. */
+  readonly originalMessageId: string | null
+  /** Addresses of the returned headers that may name us: Return-Path, X-Original-To and such; bounded. */
+  readonly originalReturnPath: string | null
+  readonly originalRecipients: readonly string[]
+}
