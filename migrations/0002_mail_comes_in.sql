@@ -17,7 +17,7 @@ CREATE TABLE `agent_mailboxes` (
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `agent_mailboxes_uuid_unique` ON `agent_mailboxes` (`uuid`);--> statement-breakpoint
-CREATE UNIQUE INDEX `agent_mailboxes_address` ON `agent_mailboxes` (`domain`,`local_part`) WHERE deleted_at is null;--> statement-breakpoint
+CREATE UNIQUE INDEX `agent_mailboxes_address` ON `agent_mailboxes` (`domain_id`,`local_part`) WHERE deleted_at is null;--> statement-breakpoint
 CREATE INDEX `agent_mailboxes_account` ON `agent_mailboxes` (`account_id`);--> statement-breakpoint
 CREATE TABLE `mailbox_auto_replies` (
 	`mailbox_id` integer NOT NULL,
@@ -26,6 +26,16 @@ CREATE TABLE `mailbox_auto_replies` (
 	PRIMARY KEY(`mailbox_id`, `address`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `mailbox_contacts` (
+	`mailbox_id` integer NOT NULL,
+	`address` text NOT NULL,
+	`name` text,
+	`message_count` integer NOT NULL,
+	`last_message_at` integer NOT NULL,
+	PRIMARY KEY(`mailbox_id`, `address`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `mailbox_contacts_time` ON `mailbox_contacts` (`mailbox_id`,`last_message_at`);--> statement-breakpoint
 CREATE TABLE `mailbox_messages` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
@@ -56,16 +66,17 @@ CREATE TABLE `mailbox_messages` (
 	`lease_token` blob,
 	`lease_expires_at` integer,
 	`acked_at` integer,
+	`received_at` integer,
 	`created_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `mailbox_messages_uuid_unique` ON `mailbox_messages` (`uuid`);--> statement-breakpoint
-CREATE INDEX `mailbox_messages_mailbox` ON `mailbox_messages` (`mailbox_id`) WHERE email_id is null;--> statement-breakpoint
-CREATE INDEX `mailbox_messages_unread` ON `mailbox_messages` (`mailbox_id`) WHERE email_id is null and read_at is null;--> statement-breakpoint
+CREATE INDEX `mailbox_messages_mailbox` ON `mailbox_messages` (`mailbox_id`,`email_id`,`created_at`) WHERE email_id is null;--> statement-breakpoint
+CREATE INDEX `mailbox_messages_unread` ON `mailbox_messages` (`mailbox_id`,`email_id`,`read_at`,`created_at`) WHERE email_id is null and read_at is null;--> statement-breakpoint
+CREATE INDEX `mailbox_messages_read` ON `mailbox_messages` (`mailbox_id`,`email_id`,`created_at`,`read_at`) WHERE email_id is null and read_at is not null;--> statement-breakpoint
 CREATE INDEX `mailbox_messages_next` ON `mailbox_messages` (`mailbox_id`,`lease_expires_at`) WHERE email_id is null and acked_at is null;--> statement-breakpoint
 CREATE INDEX `mailbox_messages_thread` ON `mailbox_messages` (`thread_id`);--> statement-breakpoint
 CREATE INDEX `mailbox_messages_message_id` ON `mailbox_messages` (`mailbox_id`,`message_id`);--> statement-breakpoint
-CREATE INDEX `mailbox_messages_contact` ON `mailbox_messages` (`mailbox_id`,`from_address`);--> statement-breakpoint
 CREATE TABLE `mailbox_threads` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
@@ -89,7 +100,7 @@ CREATE TABLE `complaints` (
 	`created_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `complaints_recipient` ON `complaints` (`recipient_id`) WHERE recipient_id is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX `complaints_recipient` ON `complaints` (`recipient_id`) WHERE recipient_id is not null and feedback_type <> 'not-spam';--> statement-breakpoint
 CREATE INDEX `complaints_email` ON `complaints` (`email_id`);--> statement-breakpoint
 CREATE INDEX `complaints_account` ON `complaints` (`account_id`,`created_at`);--> statement-breakpoint
 CREATE TABLE `inbound_routes` (
@@ -110,12 +121,14 @@ CREATE TABLE `inbound_routes` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `inbound_routes_uuid_unique` ON `inbound_routes` (`uuid`);--> statement-breakpoint
 CREATE INDEX `inbound_routes_account` ON `inbound_routes` (`account_id`);--> statement-breakpoint
-CREATE INDEX `inbound_routes_domain` ON `inbound_routes` (`domain_id`);--> statement-breakpoint
+CREATE INDEX `inbound_routes_domain` ON `inbound_routes` (`domain_id`,`match_type`,`pattern`);--> statement-breakpoint
 CREATE TABLE `inbound_emails` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`account_id` integer NOT NULL,
 	`domain_id` integer NOT NULL,
+	`domain_uuid` blob NOT NULL,
+	`domain` text NOT NULL,
 	`route_id` integer,
 	`status` integer NOT NULL,
 	`mail_from` text NOT NULL,

@@ -12,10 +12,12 @@ import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from './support/api.ts'
 import { eventually } from './support/app.ts'
 import { startDnsServer } from './support/dns-server.ts'
+import { deliver, mailboxOf } from './support/mailboxes.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
 const suppressions = await Bun.file(join(ROOT, 'docs/suppressions-and-tracking.md')).text()
+const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
 const EXAMPLE = /^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms
@@ -358,6 +360,44 @@ describe('every curl command works on a fresh service', () => {
       data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
       errors: [],
     })
+  })
+
+  test('of docs/agent-mailboxes.md', async () => {
+    await using service = await startFresh()
+    const { app, actor } = service
+    app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    for (const command of curlCommands(mailboxes)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      if (request === 'POST /v1/agent-mailboxes') {
+        variables['MAILBOX'] = String(at(body, 'data', 'id'))
+        await deliver(app, mailboxOf(app, actor.accountId, variables['MAILBOX']))
+      }
+      if (request.endsWith('/next')) {
+        variables['MESSAGE'] = String(at(body, 'data', 'id'))
+        variables['LEASE'] = String(at(body, 'lease_token'))
+      }
+      const { MAILBOX = '', MESSAGE = '-' } = variables
+      answers.push(`${request.replace(MAILBOX, 'MAILBOX').replace(MESSAGE, 'MESSAGE')}: ${status}`)
+    }
+    const path = '/v1/agent-mailboxes/MAILBOX'
+    expect(answers).toEqual([
+      'POST /v1/agent-mailboxes: 201',
+      `GET ${path}: 200`,
+      `GET ${path}/messages/next: 200`,
+      `POST ${path}/messages/MESSAGE/ack: 204`,
+      `POST ${path}/messages/MESSAGE/reply: 201`,
+      `GET ${path}/threads: 200`,
+      `GET ${path}/messages: 200`,
+      `GET ${path}/messages/MESSAGE: 200`,
+      `GET ${path}/messages/search: 200`,
+      `PUT ${path}/messages/MESSAGE/labels: 200`,
+      `GET ${path}/messages/MESSAGE/attachments: 200`,
+      `GET ${path}/contacts: 200`,
+      `GET ${path}/analytics: 200`,
+      `PATCH ${path}/auto-responder: 200`,
+    ])
   })
 
   test('of docs/events.md', async () => {

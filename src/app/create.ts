@@ -18,6 +18,10 @@ import {
   lastSeqOf,
   setMeta,
 } from '#features/events/record.ts'
+import { createDecision } from '#features/inbound/decide.ts'
+import { startListener } from '#features/inbound/listener.ts'
+import { InboundProcessor } from '#features/inbound/process.ts'
+import { receiveMessage } from '#features/inbound/receive.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { ContentStore } from '#platform/content/store.ts'
@@ -31,6 +35,7 @@ import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
@@ -42,6 +47,9 @@ import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 const CHECKPOINT_BYTES = 64 * MiB
 
 const OUTGOING_DNS_EXCHANGES = 1024
+
+/** How long a message that is arriving is waited for at the end. */
+const LISTENER_GRACE_MS = seconds(5)
 
 /** The service without its listeners: what CLI commands on a stopped service work with. */
 export interface OpenedApp {
@@ -202,6 +210,47 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
     async stop() {
       await scheduler.stop()
       await capture.close()
+    },
+  }
+}
+
+/** Where mail comes in, and what happens to it. */
+export interface RunningInbound {
+  /** Undefined: no mail comes in, because no address is configured. */
+  readonly listener: { readonly host: string; readonly port: number } | undefined
+  /** Begins to process what came in. */
+  process(): void
+  stop(): Promise<void>
+}
+
+/** Listens, if an address is configured; what comes in waits on disk until `process` is called. */
+export async function startInbound({ app }: OpenedApp): Promise<RunningInbound> {
+  const { config, clock, log } = app
+  const address = parseHostPort(config.inboundAddr)
+  const decide = createDecision(app)
+  const listener =
+    address &&
+    (await startListener(
+      {
+        ...address,
+        hostname: config.hostname,
+        config,
+        spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
+      },
+      { decide, receive: (message) => receiveMessage(app, message) },
+      { clock, log },
+    ))
+  if (listener) app.ownPorts.add(listener.port)
+  let processor: InboundProcessor | undefined
+  return {
+    listener,
+    process() {
+      processor ??= new InboundProcessor(app)
+      processor.start()
+    },
+    async stop() {
+      await listener?.close(LISTENER_GRACE_MS)
+      await processor?.stop()
     },
   }
 }

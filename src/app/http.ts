@@ -3,6 +3,9 @@
  */
 import type { AnyElysia } from 'elysia'
 import { accountRoutes } from '#features/account/routes.ts'
+import { conversationRoutes } from '#features/agent-mailboxes/conversation-routes.ts'
+import { agentMailboxRoutes } from '#features/agent-mailboxes/routes.ts'
+import { createWaitingRooms } from '#features/agent-mailboxes/waiting.ts'
 import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
 import type { Actor } from '#features/app.ts'
@@ -18,6 +21,8 @@ import { emailRoutes } from '#features/emails/routes.ts'
 import { eventRoutes } from '#features/events/routes.ts'
 import { createFeedStreams } from '#features/events/stream.ts'
 import { healthRoutes } from '#features/health/routes.ts'
+import { inboundRoutes } from '#features/inbound/routes.ts'
+import { inboundRouteRoutes } from '#features/inbound-routes/routes.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
@@ -69,6 +74,10 @@ export function createRoutes(
     domainRoutes(app, { deleteDomain }),
     streamRoutes(app),
     suppressionRoutes(app),
+    inboundRoutes(app),
+    inboundRouteRoutes(app),
+    agentMailboxRoutes(app, createWaitingRooms(app, ending)),
+    conversationRoutes(app),
     operationRoutes(app),
     apiKeyRoutes(app, authenticator),
     accountRoutes(app),

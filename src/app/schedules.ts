@@ -3,10 +3,15 @@
  * logged and done at its next time.
  */
 import { Cron } from 'croner'
+import { removeDeletedMailboxes } from '#features/agent-mailboxes/mailboxes.ts'
 import { recheckDomains } from '#features/domains/recheck.ts'
 import { trimBatchReplies } from '#features/emails/batch.ts'
 import { removeDeletedDomains } from '#features/emails/delete-domain.ts'
+import { removeOrphanedRoutes } from '#features/inbound-routes/inbound-routes.ts'
+import { trimOperatorMail } from '#features/postmaster/store.ts'
+import { trimReports } from '#features/reports/store.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
+import { days } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
 
 interface Schedule {
@@ -26,7 +31,16 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
   { name: 'trim batch replies', pattern: '0 7 * * * *', run: ({ app }) => trimBatchReplies(app) },
   { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => trimWebhookHistory(app) },
+  {
+    name: 'drop raw mail that is too old',
+    pattern: '0 27 * * * *',
+    run: ({ app }) => app.rawMail.dropMonthsBefore(app.clock.now() - days(app.config.inboundRawDays)),
+  },
+  { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
+  { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => trimReports(app) },
+  { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
+  { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
 ]
 
 /** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */

@@ -7,7 +7,15 @@ import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { operations } from './cli/operations.ts'
-import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, startDelivery } from './create.ts'
+import {
+  type CreateOptions,
+  type OpenedApp,
+  openApp,
+  type RunningDelivery,
+  type RunningInbound,
+  startDelivery,
+  startInbound,
+} from './create.ts'
 import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
@@ -16,6 +24,7 @@ import { VERSION } from './version.ts'
 export interface Service {
   readonly opened: OpenedApp
   readonly delivery: RunningDelivery
+  readonly inbound: RunningInbound
   /** Where this machine reaches the HTTP API. */
   readonly url: string
   /**
@@ -39,6 +48,8 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listen(http, config.httpAddr)
     stops.unshift(() => http.stop())
+    const inbound = await startInbound(opened)
+    stops.unshift(() => inbound.stop())
     let delivery: RunningDelivery | undefined
     const admin = startAdminSocket({
       dataDir: config.dataDir,
@@ -55,6 +66,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const webhooks = new WebhookDispatcher(opened.app)
     webhooks.start()
     stops.unshift(() => webhooks.stop())
+    inbound.process()
     const running = await startDelivery(opened)
     delivery = running
     stops.unshift(() => running.stop())
@@ -63,7 +75,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const stop = async () => {
       isStopping = true
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
-      await Promise.all([http.stop(), running.stop(), webhooks.stop()])
+      await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop()])
       await schedules.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()
@@ -73,6 +85,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
     return {
       opened,
       delivery: running,
+      inbound,
       url: reachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()

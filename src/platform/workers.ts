@@ -6,6 +6,8 @@
 export const workerEntries = {
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/delivery/worker.ts',
+  inbound: 'features/inbound/listener-worker.ts',
+  parse: 'features/inbound/parse-worker.ts',
 } as const
 
 export type WorkerName = keyof typeof workerEntries

@@ -107,3 +107,24 @@ test('a tracking domain is shown with the records, as a block and as a line of a
     verified: false,
   })
 })
+
+test('an operator who vouches for a domain has it verified without DNS; a look on request undoes that', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await using dns = await startDnsServer({})
+  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
+  const { exitCode, stdout } = await tassis(['domains', 'vouch', 'sender.test'], settings)
+  expect({ exitCode, stdout }).toEqual({
+    exitCode: 0,
+    stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
+  })
+  const listed = await tassisJson<{ verified: boolean; dns_records: { verified: boolean }[] }[]>(
+    ['domains', 'list'],
+    settings,
+  )
+  expect(listed.map(({ verified, dns_records }) => [verified, dns_records.every((r) => r.verified)])).toEqual([
+    [true, true],
+  ])
+  expect(dns.queries).toEqual([])
+  expect((await tassis(['domains', 'verify', 'sender.test'], settings)).exitCode).toBe(1)
+})

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
+import { listAccounts } from '#features/accounts/accounts.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { createWebhook } from '#features/webhooks/change.ts'
 import { insertPending } from '#features/webhooks/pending.ts'
 import { getWebhook, openSecret } from '#features/webhooks/webhooks.ts'
@@ -182,6 +185,94 @@ describe('without a service', () => {
         { action: 'webhook.secret_rotated', actor: 'operator' },
       ])
     })
+  })
+
+  test('routes with a URL are listed with the mail that they are told of; one secret of their account is shown and rotated', async () => {
+    using folder = dataFolder()
+    await setUp(folder.settings, [])
+    const [exact = '', prefix = '', all = ''] = await withApp(folder.settings, async (app) => {
+      const account = listAccounts(app.config, app.db).find(({ name }) => name === 'Acme')
+      if (!account) throw new Error('there is no account')
+      const actor = operatorFor(account)
+      const { domain } = await createDomain(app, actor, 'acme.test')
+      const domainId = formatUuid(domain.uuid)
+      const made: string[] = []
+      for (const [pattern, matchType] of [
+        ['support', 'exact'],
+        ['sales-', 'prefix'],
+        ['', 'catch_all'],
+      ] as const) {
+        const webhookUrl = `https://127.0.0.1/${matchType}`
+        const route = { domainId, pattern, matchType, priority: 0, webhookUrl, isActive: true }
+        made.push(formatUuid((await createRoute(app, actor, route)).uuid))
+      }
+      app.db.run("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/prefix'")
+      return made
+    })
+    const run = (...args: string[]) => tassis(['webhooks', ...args], folder.settings)
+    const { stdout } = await run('list', '--account', 'Acme')
+    for (const [id, state, mail] of [
+      [exact, 'on', 'support@acme.test'],
+      [prefix, 'off by failures', 'sales-*@acme.test'],
+      [all, 'on', '*@acme.test'],
+    ] as const)
+      expect(stdout.split('\n').find((line) => line.startsWith(id))).toMatch(
+        new RegExp(`^\\S+ {2}${state} .* mail to ${RegExp.escape(mail)} \\(inbound route\\)$`),
+      )
+    expect(stdout.trimEnd()).toEndWith(
+      `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${prefix} --status undeliverable`,
+    )
+    const json = await tassisJson<{ id: string; route: string | null }[]>(['webhooks', 'list'], folder.settings)
+    expect(json.map(({ route }) => String(route)).sort()).toEqual([
+      '*@acme.test',
+      'null',
+      'sales-*@acme.test',
+      'support@acme.test',
+    ])
+
+    const shown = await run('secret', 'inbound', '--account', 'acme', '--reveal')
+    expect(shown).toEqual({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}\n$/) as never,
+      stderr: 'This is the secret of the inbound routes of Acme. That it was shown is in the audit log.\n',
+    })
+    const rotated = await run('secret', 'inbound', '--account', 'acme', '--rotate')
+    expect([rotated.exitCode, rotated.stderr]).toEqual([
+      0,
+      'This is the new secret of the inbound routes of Acme. The old one is void as of now: give the receivers the new one.\n',
+    ])
+    expect(rotated.stdout).not.toBe(shown.stdout)
+    expect((await run('secret', 'inbound', '--account', 'acme', '--reveal')).stdout).toBe(rotated.stdout)
+    for (const [args, sentence] of [
+      [['inbound'], 'Give --reveal to show the secret, or --rotate to replace it.'],
+      [['inbound', '--reveal'], 'There are 2 accounts; choose one with --account'],
+      [
+        [exact, '--reveal'],
+        'This is the webhook of an inbound route; all routes of an account share one secret: tassis webhooks secret inbound --account ',
+      ],
+      [
+        [exact, '--reveal', '--account', 'acme'],
+        '--account is for `tassis webhooks secret inbound`; an id names its account by itself.',
+      ],
+    ] as const) {
+      const refused = await run('secret', ...args)
+      expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
+      expect(refused.stderr).toContain(sentence)
+    }
+    await withApp(folder.settings, async (app) => {
+      const rows = app.db
+        .query<{ action: string }, []>("SELECT action FROM audit_logs WHERE action LIKE 'inbound_secret.%' ORDER BY id")
+        .all()
+      expect(rows.map(({ action }) => action)).toEqual([
+        'inbound_secret.revealed',
+        'inbound_secret.rotated',
+        'inbound_secret.revealed',
+      ])
+    })
+    expect((await run('test', exact)).stdout).toBe(
+      'No service is running: the test event to https://127.0.0.1/exact is queued and sent when one starts.\n',
+    )
+    expect((await run('deliveries', exact)).stdout).toMatch(/ test +pending +0 /)
   })
 
   test('a test is queued, and the command says that nobody sends it', async () => {

@@ -74,6 +74,8 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
   test.each([[null], [[]], [{}], ['text'], [1], [[1]]])('of %j is a 422, never a 500', async (body) => {
     const id = route.resource ? await service.make(route.resource) : ''
     const answer = await service.ask({ ...route, body: () => body }, id)
+    if (route.isBodyOptional && /^(null|\[\]|\{\})$/.test(JSON.stringify(body)))
+      return expect(answer.status).toBe(route.status)
     expect([answer.status, at(answer.body, 'type')]).toEqual([422, 'validation_error'])
   })
 })

@@ -7,10 +7,14 @@ import { createRoutes } from '#app/http.ts'
 import type { Actor } from '#features/app.ts'
 import { writeOutcome } from '#features/delivery/outcome.ts'
 import { claimDue } from '#features/emails/status.ts'
+import { getRouteWebhook } from '#features/inbound-routes/inbound-routes.ts'
+import { sendTestEvent } from '#features/webhooks/test-event.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { deliver as deliverMessage, mailboxOf as testMailbox } from '#test/support/mailboxes.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -21,6 +25,13 @@ export type Resource =
   | 'dead-letter'
   | 'domain'
   | 'email'
+  | 'inbound-email'
+  | 'inbound-route'
+  | 'inbound-route-delivery'
+  | 'leased-message'
+  | 'mailbox'
+  | 'mailbox-message'
+  | 'mailbox-thread'
   | 'operation'
   | 'stream'
   | 'suppression'
@@ -39,12 +50,14 @@ export interface Route {
   readonly status: 200 | 201 | 202 | 204
   /** Top-level keys of the answer: `data` alone, a page, or as listed. */
   readonly shape: 'one' | 'list' | 'none' | readonly string[]
-  /** A body, another one at each call, or an answer that is CSV. */
+  /** A body that is CSV, another one at each call, or an answer that is CSV or another file. */
   readonly csv?: (() => string) | 'answer'
   /** True where an id that names nothing, or something of others, is answered like one's own, and nothing happens. */
   readonly isUnknownFine?: boolean
   /** True where `data` is one object though other keys stand beside it. */
   readonly isOne?: boolean
+  /** True where every field of the body may be left out. */
+  readonly isBodyOptional?: boolean
   /** False for a list that is always one page. */
   readonly paged?: boolean
 }
@@ -54,6 +67,18 @@ const unique = (name: string): string => `${name}-${++made}`
 
 /** An address where nobody listens: nothing is looked up for it, and nothing is sent here. */
 const WEBHOOK = { url: 'https://127.0.0.1/events', events: ['sent', 'bounced'] }
+
+/** A domain of the first account; each route of it has a pattern of its own. */
+let routedDomain = ''
+const inboundRoute = () => ({
+  domain_id: routedDomain,
+  pattern: unique('support'),
+  match_type: 'exact',
+  webhook_url: WEBHOOK.url,
+})
+
+/** Token of the message that was leased last. */
+let leaseToken = ''
 
 const get = (path: string, scope: string, more: Partial<Route> = {}): Route => ({
   method: 'GET',
@@ -81,6 +106,65 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ name: unique('Name') }),
   },
+  listed('/v1/agent-mailboxes', 'mailboxes:read'),
+  {
+    ...get('/v1/agent-mailboxes', 'mailboxes:write', { status: 201 }),
+    method: 'POST',
+    body: () => ({ local_part: unique('mailbox') }),
+    isBodyOptional: true,
+  },
+  get('/v1/agent-mailboxes/{id}', 'mailboxes:read', { resource: 'mailbox' }),
+  removal('/v1/agent-mailboxes/{id}', 'mailboxes:write', 'mailbox'),
+  get('/v1/agent-mailboxes/{id}/analytics', 'mailboxes:read', { resource: 'mailbox' }),
+  {
+    ...get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:write', { resource: 'mailbox' }),
+    method: 'PATCH',
+    body: () => ({ enabled: false }),
+  },
+  listed('/v1/agent-mailboxes/{id}/contacts', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  listed('/v1/agent-mailboxes/{id}/messages', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  get('/v1/agent-mailboxes/{id}/messages/next', 'mailboxes:write', {
+    resource: 'mailbox',
+    shape: ['data', 'lease_expires_at', 'lease_token'],
+    isOne: true,
+  }),
+  listed('/v1/agent-mailboxes/{id}/messages/search?q=hello', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  get('/v1/agent-mailboxes/{id}/messages/{mid}', 'mailboxes:read', { resource: 'mailbox-message' }),
+  removal('/v1/agent-mailboxes/{id}/messages/{mid}', 'mailboxes:write', 'mailbox-message'),
+  {
+    ...removal('/v1/agent-mailboxes/{id}/messages/{mid}/ack', 'mailboxes:write', 'leased-message'),
+    method: 'POST',
+    body: () => ({ lease_token: leaseToken }),
+  },
+  listed('/v1/agent-mailboxes/{id}/messages/{mid}/attachments', 'mailboxes:read', {
+    resource: 'mailbox-message',
+    paged: false,
+  }),
+  get('/v1/agent-mailboxes/{id}/messages/{mid}/attachments/{n}', 'mailboxes:read', {
+    resource: 'mailbox-message',
+    csv: 'answer',
+    shape: 'none',
+  }),
+  {
+    ...get('/v1/agent-mailboxes/{id}/messages/{mid}/labels', 'mailboxes:write', { resource: 'mailbox-message' }),
+    method: 'PUT',
+    body: () => ({ labels: [unique('label')] }),
+  },
+  {
+    ...removal('/v1/agent-mailboxes/{id}/messages/{mid}/nack', 'mailboxes:write', 'leased-message'),
+    method: 'POST',
+    body: () => ({ lease_token: leaseToken }),
+  },
+  {
+    ...get('/v1/agent-mailboxes/{id}/messages/{mid}/reply', 'mailboxes:write', {
+      resource: 'mailbox-message',
+      status: 201,
+    }),
+    method: 'POST',
+    body: () => ({ text_body: 'Thank you.' }),
+  },
+  listed('/v1/agent-mailboxes/{id}/threads', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  get('/v1/agent-mailboxes/{id}/threads/{tid}', 'mailboxes:read', { resource: 'mailbox-thread' }),
   listed('/v1/api-keys', 'account:admin', { paged: false }),
   {
     ...get('/v1/api-keys', 'account:admin'),
@@ -136,6 +220,33 @@ export const ROUTES: readonly Route[] = [
   listed('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
   get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
+  listed('/v1/inbound-routes', 'inbound:read'),
+  { ...get('/v1/inbound-routes', 'inbound:write', { status: 201 }), method: 'POST', body: inboundRoute },
+  get('/v1/inbound-routes/{id}', 'inbound:read', { resource: 'inbound-route' }),
+  {
+    ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route' }),
+    method: 'PUT',
+    body: () => ({ priority: 10 }),
+  },
+  removal('/v1/inbound-routes/{id}', 'inbound:write', 'inbound-route'),
+  listed('/v1/inbound-routes/{id}/deliveries', 'inbound:read', { resource: 'inbound-route', paged: false }),
+  {
+    ...get('/v1/inbound-routes/{id}/deliveries/{delivery_id}/replay', 'inbound:write', {
+      resource: 'inbound-route-delivery',
+      status: 202,
+    }),
+    method: 'POST',
+  },
+  {
+    ...get('/v1/inbound-routes/{id}/replay', 'inbound:write', { resource: 'inbound-route', status: 202 }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
+  listed('/v1/inbound', 'inbound:read'),
+  get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
+  removal('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
+  get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listed('/v1/operations', 'emails:read'),
   get('/v1/operations/{id}', 'emails:read', { resource: 'operation' }),
   listed('/v1/streams', 'emails:read'),
@@ -206,7 +317,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /u/{token}',
 ]
 
-export const nameOf = ({ method, path }: Route): string => `${method} ${path}`
+export const nameOf = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`
 
 /** Method and path of every route of the service, sorted. */
 export const routesOf = ({ opened }: EmailApi): string[] =>
@@ -219,15 +330,26 @@ export const routesOf = ({ opened }: EmailApi): string[] =>
 export const unknownId = (resource: Resource): string =>
   resource === 'dead-letter' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'
 
-/** The webhook of each delivery that was made; what names no delivery is asked of the newest webhook. */
+/** The webhook, or route, of each delivery that was made; what names no delivery is asked of the newest. */
 const webhookOfDelivery = new Map<string, string>()
+const routeOfDelivery = new Map<string, string>()
+/** The mailbox of each message and thread that was made. */
+const mailboxOf = new Map<string, string>()
 
 export const pathOf = ({ path, resource }: Route, id: string): string =>
   resource === 'webhook-delivery'
-    ? path
-        .replace('{id}', webhookOfDelivery.get(id) ?? [...webhookOfDelivery.values()].at(-1) ?? 'x')
-        .replace('{delivery_id}', id)
-    : path.replace('{id}', id).replace('{email}', encodeURIComponent(id))
+    ? pathOfDelivery(path, webhookOfDelivery, id)
+    : resource === 'inbound-route-delivery'
+      ? pathOfDelivery(path, routeOfDelivery, id)
+      : /\{[mt]id\}/.test(path)
+        ? path
+            .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
+            .replace(/\{[mt]id\}/, id)
+            .replace('{n}', '0')
+        : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
+
+const pathOfDelivery = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
+  path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
 
 export interface ContractApi extends EmailApi {
   /** Makes a new one of its kind in the first account and gives its id. */
@@ -245,6 +367,8 @@ export async function createContractApi(): Promise<ContractApi> {
     expect(answer.status).toBeOneOf([201, 202])
     return answer
   }
+  service.app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE verified_at IS NOT NULL')
+  routedDomain = String(at((await post('/v1/domains', { domain: `${unique('routed')}.test` })).body, 'data', 'id'))
   const make: ContractApi['make'] = async (resource) => {
     switch (resource) {
       case 'api-key':
@@ -261,6 +385,44 @@ export async function createContractApi(): Promise<ContractApi> {
       }
       case 'email':
         return (await accepted({ send_at: new Date(service.clock.now() + hours(1)).toISOString() })).id
+      case 'inbound-email':
+        return storeTestInbound(
+          service.app,
+          { accountId: service.actor.accountId, domainId: domainIdOf(service) },
+          { attachments: [{ filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('a') }] },
+        )
+      case 'inbound-route':
+        return String(at((await post('/v1/inbound-routes', inboundRoute())).body, 'data', 'id'))
+      case 'inbound-route-delivery': {
+        const route = await make('inbound-route')
+        const { deliveryId } = await sendTestEvent(service.app, service.actor, route, getRouteWebhook)
+        routeOfDelivery.set(deliveryId, route)
+        return deliveryId
+      }
+      case 'leased-message': {
+        const id = await make('mailbox-message')
+        const leased = await api('GET', `/v1/agent-mailboxes/${mailboxOf.get(id)}/messages/next`)
+        leaseToken = String(at(leased.body, 'lease_token'))
+        return id
+      }
+      case 'mailbox': {
+        const id = String(at((await post('/v1/agent-mailboxes', {})).body, 'data', 'id'))
+        const attachments = [{ filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('a') }]
+        const mailbox = testMailbox(service.app, service.actor.accountId, id)
+        mailboxOf.set(await deliverMessage(service.app, mailbox, { attachments }), id)
+        return id
+      }
+      case 'mailbox-message': {
+        await make('mailbox')
+        return [...mailboxOf.keys()].at(-1) ?? ''
+      }
+      case 'mailbox-thread': {
+        const mailbox = await make('mailbox')
+        const threads = await api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
+        const id = String(at(threads.body, 'data', 0, 'id'))
+        mailboxOf.set(id, mailbox)
+        return id
+      }
       case 'operation':
         return String(at((await post('/v1/emails/batch', { emails: [EMAIL] })).body, 'operation_id'))
       case 'stream':
@@ -286,11 +448,21 @@ export async function createContractApi(): Promise<ContractApi> {
     ...service,
     make,
     ask: (route, id, options) =>
-      route.csv ? askCsv(service, route, options) : api(route.method, pathOf(route, id), route.body?.(), options),
+      route.csv
+        ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
+        : api(route.method, pathOf(route, id), route.body?.(), options),
   }
 }
 
-/** A body that is CSV in the answer is left out. */
+const domainIdOf = ({ app, actor }: EmailApi): number => {
+  const [row] = app.db
+    .query<{ id: number }, [number]>('SELECT id FROM domains WHERE account_id = ? AND deleted_at IS NULL')
+    .all(actor.accountId)
+  if (!row) throw new Error('the account has no domain')
+  return row.id
+}
+
+/** An answer that is CSV or another file has no body here. */
 async function askCsv(
   { url, key }: EmailApi,
   { method, path, csv }: Route,
@@ -306,9 +478,9 @@ async function askCsv(
     },
     ...(typeof csv === 'function' && { body: csv() }),
   })
-  const isCsv = /^text\/csv\b/.test(response.headers.get('content-type') ?? '')
+  const isFile = response.headers.has('content-disposition')
   const text = await response.text()
-  return { status: response.status, headers: response.headers, body: isCsv ? undefined : JSON.parse(text) }
+  return { status: response.status, headers: response.headers, body: isFile ? undefined : JSON.parse(text) }
 }
 
 async function makeDeadLetter({ app, api, accepted }: EmailApi): Promise<string> {

@@ -81,6 +81,7 @@ test('events are numbered without a gap in each account, and their times never g
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
+  'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
   'POST /v1/domains/{id}/verify',
   'POST /v1/domains/{id}/verify-tracking',
 ]

@@ -80,6 +80,8 @@ test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothi
     'dead-letter',
     'domain',
     'email',
+    'inbound-route',
+    'mailbox',
     'operation',
     'stream',
     'suppression',

@@ -1,4 +1,4 @@
-/** @module What both kill tests share: their arguments, the service that is killed and begun again, and how a run ends. */
+/** @module What the kill tests share: their arguments, the service that is killed and begun again, and how a run ends. */
 import { Database } from 'bun:sqlite'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,9 +16,11 @@ import {
 
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
+scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that no event is lost to a webhook and none comes again without need
+  --inbound    proves instead that every message that got a 250 is there once
   --seed S     repeats the choices of another run (they are printed)
   --keep       keeps the data directory, which otherwise stays only after a failure
   --service    serve: the command \`serve\` (default); parts: a program put together from its parts
@@ -45,8 +47,9 @@ export function readArguments(): KillArguments {
   const seed = values?.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed)
   const kind = values?.service === 'serve' || values?.service === 'parts' ? values.service : undefined
   const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MOST_ROUNDS
-  // The program of parts tells no webhooks.
-  if (!values || !areRounds || !Number.isInteger(seed) || !kind || (values.webhooks && kind === 'parts')) {
+  // The program of parts tells no webhooks and takes no mail in.
+  const needsAll = values?.webhooks || values?.inbound
+  if (!values || !areRounds || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
     process.exit(2)
   }
@@ -58,6 +61,7 @@ function parsedArguments() {
     return parseArgs({
       options: {
         webhooks: { type: 'boolean', default: false },
+        inbound: { type: 'boolean', default: false },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },
         service: { type: 'string', default: 'serve' },

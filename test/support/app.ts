@@ -2,7 +2,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CreateOptions, type OpenedApp, openApp, type RunningDelivery, startDelivery } from '#app/create.ts'
+import {
+  type CreateOptions,
+  type OpenedApp,
+  openApp,
+  type RunningDelivery,
+  type RunningInbound,
+  startDelivery,
+  startInbound,
+} from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import type { Plan } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
@@ -15,6 +23,7 @@ export interface TestApp extends AsyncDisposable {
   readonly dataDir: string
   readonly delivery: RunningDelivery | undefined
   readonly webhooks: WebhookDispatcher | undefined
+  readonly inbound: RunningInbound | undefined
 }
 
 export interface TestAppOptions extends CreateOptions {
@@ -24,6 +33,8 @@ export interface TestAppOptions extends CreateOptions {
   readonly delivers?: boolean
   /** Whether webhooks are told; default false. */
   readonly tellsWebhooks?: boolean
+  /** Whether mail comes in and is processed; default false. */
+  readonly receives?: boolean
   /** A data directory that is kept, for tests that open it twice. */
   readonly dataDir?: string
 }
@@ -37,11 +48,14 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_DNS_SERVERS: '127.0.0.1:9',
     TASSIS_MIN_FREE_DISK: '0',
+    ...(options.receives && { TASSIS_INBOUND_ADDR: '127.0.0.1:0' }),
     ...options.settings,
   })
   const opened = openApp(config, options)
   const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
+  const inbound = options.receives ? await startInbound(opened) : undefined
+  inbound?.process()
   const delivery = options.delivers ? await startDelivery(opened) : undefined
   return {
     app: opened.app,
@@ -49,7 +63,9 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     dataDir,
     delivery,
     webhooks,
+    inbound,
     async [Symbol.asyncDispose]() {
+      await inbound?.stop()
       await delivery?.stop()
       // A test with a clock of its own has no grace to wait for.
       await webhooks?.stop(0)

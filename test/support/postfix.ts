@@ -1,6 +1,7 @@
 /**
  * @module A private Postfix for tests: Debian's binaries on a configuration, a queue and a mail folder of its own below the temporary folder,
- * listening on a free port of 127.0.0.1. Keeps what it accepts in Maildirs; never sends anything on, and leaves the system's own Postfix alone.
+ * listening on a free port of 127.0.0.1. Keeps what it accepts in Maildirs, or sends it on to another port of 127.0.0.1 and to nowhere else; leaves
+ * the system's own Postfix alone.
  */
 import {
   appendFileSync,
@@ -29,6 +30,8 @@ export interface PostfixOptions {
   readonly tls?: 'starttls' | 'implicit' | 'none'
   /** Default: Postfix's own, 10 MB. */
   readonly messageSizeLimitBytes?: number
+  /** Then it sends on: what it has no mailbox for goes to this port of 127.0.0.1, some addresses to others. For whoever may reach it. */
+  readonly relay?: { readonly port: number; readonly portOf?: Readonly<Record<string, number>> }
   /** User -> password: then nobody may send without AUTH, which is offered over TLS only. */
   readonly users?: Readonly<Record<string, string>>
 }
@@ -143,6 +146,12 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
     join(etc, 'recipients'),
     (options.greylisted ?? []).map((address) => `${address} 450 4.2.0 Greylisted\n`).join(''),
   )
+  writeFileSync(
+    join(etc, 'transport'),
+    Object.entries(options.relay?.portOf ?? {})
+      .map(([address, port]) => `${address} smtp:[127.0.0.1]:${port}\n`)
+      .join(''),
+  )
   const settings = mainSettings(folder, options, auth)
   writeFileSync(
     join(etc, 'main.cf'),
@@ -191,10 +200,18 @@ function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth
     inet_protocols: 'ipv4',
     myhostname: 'mx.postfix.test',
     mydestination: '',
-    mynetworks: '',
+    mynetworks: options.relay ? '127.0.0.0/8' : '',
     alias_maps: '',
-    // Its own bounces end here: nothing leaves.
-    default_transport: 'discard',
+    // Without a relay its own bounces end here: nothing leaves.
+    default_transport: options.relay ? `smtp:[127.0.0.1]:${options.relay.port}` : 'discard',
+    ...(options.relay && {
+      transport_maps: `texthash:${join(etc, 'transport')}`,
+      smtp_tls_security_level: 'may',
+      // What is put off is tried again soon: a test waits for it.
+      minimal_backoff_time: '1s',
+      maximal_backoff_time: '2s',
+      queue_run_delay: '1s',
+    }),
     smtp_dns_support_level: 'disabled',
     smtpd_peername_lookup: 'no',
     virtual_mailbox_domains: [...domains].join(' '),
@@ -204,6 +221,7 @@ function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth
     virtual_gid_maps: `static:${NOBODY}`,
     smtpd_recipient_restrictions: [
       ...(auth ? ['permit_sasl_authenticated', 'reject'] : []),
+      ...(options.relay ? ['permit_mynetworks'] : []),
       'reject_unauth_destination',
       `check_recipient_access texthash:${join(etc, 'recipients')}`,
     ].join(', '),
@@ -239,6 +257,7 @@ proxymap unix - - n - - proxymap
 error unix - - n - - error
 retry unix - - n - - error
 discard unix - - n - - discard
+smtp unix - - n - - smtp
 virtual unix - n n - - virtual
 anvil unix - - n - 1 anvil
 postlog unix-dgram n - n - 1 postlogd

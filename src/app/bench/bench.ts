@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#platform/config.ts'
+import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'
 import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
 import { prepareTold, TOLD_FIGURE_NAMES, type ToldFigures, toldRun } from './told.ts'
@@ -19,6 +20,8 @@ export interface BenchOptions {
   readonly deliver: number
   /** Events that a webhook is told; 0: none, and no redirects either. */
   readonly events: number
+  /** Messages that are handed in; 0: none, and no long polls either. */
+  readonly received: number
   /** Where the data directories are made, and removed again. */
   readonly folder: string
 }
@@ -33,6 +36,7 @@ export interface BenchResults {
   readonly mail: readonly BenchResult[]
   /** Undefined: not asked for. */
   readonly told: { readonly medians: ToldFigures; readonly runs: readonly ToldFigures[] } | undefined
+  readonly received: { readonly medians: ReceivedFigures; readonly runs: readonly ReceivedFigures[] } | undefined
 }
 
 /** @param progress is told in a sentence what is done next */
@@ -68,7 +72,11 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       const runs = figures.get(stored) ?? []
       return { stored, runs, medians: mediansOf(FIGURE_NAMES, runs) }
     })
-    return { mail, told: options.events > 0 ? await benchTold(folder, options, progress) : undefined }
+    return {
+      mail,
+      told: options.events > 0 ? await benchTold(folder, options, progress) : undefined,
+      received: options.received > 0 ? await benchReceived(folder, options, progress) : undefined,
+    }
   } finally {
     process.off('exit', removeAll)
     removeAll()
@@ -88,7 +96,7 @@ async function benchTold(
   })
   await using fixture = await prepareTold(folder, config, events)
   const runs: ToldFigures[] = []
-  while (runs.length < Math.min(count, MOST_TOLD_RUNS)) {
+  while (runs.length < Math.min(count, FEWER_RUNS)) {
     progress(`telling run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
@@ -98,8 +106,31 @@ async function benchTold(
   return { runs, medians: mediansOf(TOLD_FIGURE_NAMES, runs) }
 }
 
-/** They take longer than the others and vary less. */
-const MOST_TOLD_RUNS = 3
+async function benchReceived(
+  folder: string,
+  { received, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['received']> {
+  progress(`making ${received} messages to hand in`)
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: join(folder, 'received'),
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const fixture = await prepareReceived(folder, config, received)
+  const runs: ReceivedFigures[] = []
+  while (runs.length < Math.min(count, FEWER_RUNS)) {
+    progress(`handing in, run ${runs.length + 1}`)
+    const dataDir = join(folder, 'run')
+    await copyFolder(fixture.dataDir, dataDir)
+    runs.push(await receivedRun(fixture, dataDir))
+    rmSync(dataDir, { recursive: true })
+  }
+  return { runs, medians: mediansOf(RECEIVED_FIGURE_NAMES, runs) }
+}
+
+/** Some take longer than the others and vary less. */
+const FEWER_RUNS = 3
 
 function mediansOf<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
   const entries = names.map((name) => [name, median(runs.map((run) => Number(run[name])))] as const)

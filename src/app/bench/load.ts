@@ -103,15 +103,13 @@ async function converse(
     })
 
   await Promise.all(sockets.map(converseOver))
-  const seconds = (clock.monotonicMs() - startedMs) / 1000
-  latenciesMs.sort((a, b) => a - b)
-  return {
-    accepted: latenciesMs.length,
-    refused,
-    seconds,
-    p50Ms: percentile(latenciesMs, 0.5),
-    p99Ms: percentile(latenciesMs, 0.99),
-  }
+  return summary(latenciesMs, refused, (clock.monotonicMs() - startedMs) / 1000)
+}
+
+/** @param waitedMs of each that was accepted, in any order */
+export function summary(waitedMs: readonly number[], refused: number, seconds: number): LoadResult {
+  const sorted = waitedMs.toSorted((a, b) => a - b)
+  return { accepted: sorted.length, refused, seconds, p50Ms: percentile(sorted, 0.5), p99Ms: percentile(sorted, 0.99) }
 }
 
 const HEADER_END = '\r\n\r\n'

@@ -59,6 +59,8 @@ export interface Usage {
   readonly cpuMs: number
   /** The most memory it ever held. */
   readonly peakRssMiB: number
+  /** What it holds now. */
+  readonly rssMiB: number
 }
 
 /** Ticks a second of the times in /proc, the same on all Linux machines of today. */
@@ -72,9 +74,14 @@ export function usageOf(pid: number): Usage {
       .replace(/^.*\) /s, '')
       .split(' ')
     const ticks = Number(fields[11]) + Number(fields[12])
-    const peakKiB = Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
-    return { cpuMs: (ticks * 1000) / TICKS_PER_SECOND, peakRssMiB: peakKiB / 1024 }
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]) / 1024
+    return {
+      cpuMs: (ticks * 1000) / TICKS_PER_SECOND,
+      peakRssMiB: mebibytes('VmHWM'),
+      rssMiB: mebibytes('VmRSS'),
+    }
   } catch {
-    return { cpuMs: Number.NaN, peakRssMiB: Number.NaN }
+    return { cpuMs: Number.NaN, peakRssMiB: Number.NaN, rssMiB: Number.NaN }
   }
 }

@@ -4,9 +4,11 @@ import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError } from 'commander'
 import { systemClock } from '#platform/clock.ts'
 import { type BenchResults, bench } from '../bench/bench.ts'
+import { type HandInJob, runHandIn } from '../bench/hand-in.ts'
 import { startHookReceiver } from '../bench/hook-receiver.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from '../bench/load.ts'
 import { HTML_BYTES, TEXT_BYTES } from '../bench/mails.ts'
+import { HAND_IN_COMMAND, LONG_POLLS, type ReceivedFigures } from '../bench/received.ts'
 import { startBenchReceiver } from '../bench/receiver.ts'
 import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from '../bench/run.ts'
 import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from '../bench/told.ts'
@@ -21,6 +23,7 @@ interface Options extends JsonOption {
   readonly acceptSeconds: number
   readonly deliver: number
   readonly events: number
+  readonly received: number
   readonly folder: string
 }
 
@@ -35,6 +38,7 @@ export function addBenchCommand(program: Command): void {
       .option('--accept-seconds <n>', 'how long emails are accepted while delivery is held', wholeNumber(1, MOST), 5)
       .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber(1, MOST), 2000)
       .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', wholeNumber(0, MOST), 100_000)
+      .option('--received <n>', 'messages that are handed in; 0: none, and no long polls', wholeNumber(0, MOST), 3000)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -68,6 +72,12 @@ function addHiddenCommands(program: Command): void {
 }
 
 function addToldCommands(program: Command): void {
+  program
+    .command(HAND_IN_COMMAND, { hidden: true })
+    .argument('<file>')
+    .action(async (file: string) => {
+      print(JSON.stringify(await runHandIn((await Bun.file(file).json()) as HandInJob, systemClock)))
+    })
   program
     .command(GET_COMMAND, { hidden: true })
     .argument('<file>')
@@ -116,6 +126,17 @@ const ROWS: readonly (readonly [string, keyof Figures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
+const RECEIVED_ROWS: readonly (readonly [string, keyof ReceivedFigures, number])[] = [
+  ['taken/s (250)', 'takenPerSecond', 0],
+  ['  p50 ms', 'takenP50Ms', 2],
+  ['  p99 ms', 'takenP99Ms', 2],
+  ['processed/s, end to end', 'processedPerSecond', 0],
+  ['  CPU ms a message, taken and processed', 'processedCpuMs', 3],
+  ['peak RSS MiB', 'peakRssMiB', 0],
+  [`${LONG_POLLS} long polls wait: MiB more`, 'waitingRssMiB', 0],
+  ['  CPU ms a second', 'waitingCpuMs', 1],
+]
+
 const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['events told/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms an event', 'toldCpuMs', 3],
@@ -124,7 +145,7 @@ const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, { mail, told }: BenchResults): string {
+function benchText(options: Options, { mail, told, received }: BenchResults): string {
   return [
     `Tassis ${VERSION} on ${machine()}`,
     `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
@@ -143,6 +164,14 @@ function benchText(options: Options, { mail, told }: BenchResults): string {
           `${options.events} events that wait for one webhook over TLS, none lost; then redirects over 4 connections, each counted, the service otherwise idle.`,
           '',
           table(['', `${told.runs.length} RUNS`, ''], figureRows(TOLD_ROWS, [told])),
+        ]
+      : []),
+    ...(received
+      ? [
+          '',
+          `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) handed in over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
+          '',
+          table(['', `${received.runs.length} RUNS`, ''], figureRows(RECEIVED_ROWS, [received])),
         ]
       : []),
   ].join('\n')

@@ -3,8 +3,10 @@
  * writes. The totals that lists and quotas answer with are recounted from the rows that they sum up.
  */
 import type { Database } from 'bun:sqlite'
+import { complaintMetric, NOT_SPAM } from '#features/complaints/apply.ts'
 import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
+import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
 import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
@@ -35,6 +37,9 @@ const ID = (column: string): string => `lower(hex(${column}))`
 
 /** Statuses that a recipient ends in, and the event that tells of it. */
 const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as const
+
+/** What a deleted mailbox has left goes slice by slice. */
+const IN_LIVING_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
 
 const RULES: readonly Rule[] = [
   {
@@ -76,6 +81,37 @@ const RULES: readonly Rule[] = [
       `SELECT account_id, replace(replace(reason, '%', '%25'), '|', '%7C') AS name, 0 AS hour, count(*) AS n FROM suppressions GROUP BY 1, 2`,
     ),
     tell: tellCounter,
+  },
+  {
+    rule: 'the counter of inbound emails is what a recount gives',
+    sql: `SELECT account_id AS account, sum(stored) AS stored, sum(counted) AS counted FROM (
+        SELECT account_id, value AS stored, 0 AS counted FROM counters WHERE metric = '${INBOUND_METRIC}'
+        UNION ALL SELECT account_id, 0, count(*) FROM inbound_emails GROUP BY 1)
+      GROUP BY 1 HAVING sum(stored) <> sum(counted)`,
+    tell: (r) => `account ${r['account']}: the counter says ${r['stored']}, there are ${r['counted']}`,
+  },
+  {
+    rule: 'an inbound email that fell to a route is told by its event, and no other is',
+    sql: `SELECT ${ID('i.uuid')} AS email, i.event_seq AS seq FROM inbound_emails i
+      LEFT JOIN events e ON e.account_id = i.account_id AND e.seq = i.event_seq AND e.type = ${eventCode('email.inbound')}
+      WHERE (i.route_id IS NOT NULL) <> (e.seq IS NOT NULL)`,
+    tell: (r) => `inbound email ${r['email']}: its event is ${r['seq'] ?? 'none'}`,
+  },
+  {
+    rule: 'the counters of complaints by type and hour are what a recount gives',
+    sql: recount(
+      complaintMetric(''),
+      `SELECT account_id, feedback_type AS name, created_at / ${HOUR_MS} AS hour, count(*) AS n FROM complaints GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'an event tells of every complaint of a recipient, and of nothing else',
+    sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
+        SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events WHERE type = ${eventCode('complained')}
+        UNION ALL SELECT recipient_id, 0, 1 FROM complaints WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}')
+      GROUP BY recipient HAVING sum(told) <> sum(stored) OR sum(told) > 1`,
+    tell: (r) => `recipient ${r['recipient']}: ${r['stored']} complaints are stored, ${r['told']} are told`,
   },
   {
     rule: 'the quota used in a month is what a recount gives',
@@ -148,6 +184,34 @@ const RULES: readonly Rule[] = [
         AND e.recipient_id = r.id AND e.type = ${eventCode('opened')} WHERE r.id = o.recipient_id) AS recorded
       FROM opens o JOIN recipients ON recipients.id = o.recipient_id WHERE o.events <> recorded`,
     tell: (r) => `recipient ${r['recipient']}: ${r['events']} events of opens are noted, ${r['recorded']} are recorded`,
+  },
+  {
+    rule: 'the counts of a mailbox are what a recount gives',
+    sql: `SELECT b.id, message_count AS messages, unread_count AS unread, thread_count AS threads, coalesce(m.received, 0) AS received,
+        coalesce(m.unread, 0) AS waiting, coalesce(t.n, 0) AS conversations FROM agent_mailboxes b
+      LEFT JOIN (SELECT mailbox_id, sum(email_id IS NULL) AS received, sum(email_id IS NULL AND read_at IS NULL) AS unread
+        FROM mailbox_messages GROUP BY 1) m ON m.mailbox_id = b.id
+      LEFT JOIN (SELECT mailbox_id, count(*) AS n FROM mailbox_threads GROUP BY 1) t ON t.mailbox_id = b.id
+      WHERE b.deleted_at IS NULL AND (messages <> received OR b.unread_count <> waiting OR threads <> conversations)`,
+    tell: (r) =>
+      `mailbox ${r['id']}: ${r['messages']} messages, ${r['unread']} unread and ${r['threads']} threads are noted, there are ${r['received']}, ${r['waiting']} and ${r['conversations']}`,
+  },
+  {
+    rule: 'the counts of threads and contacts of a mailbox are what a recount gives',
+    sql: `SELECT 'thread ' || id AS what, message_count AS stored, (SELECT count(*) FROM mailbox_messages WHERE thread_id = t.id) AS counted
+        FROM mailbox_threads t WHERE ${IN_LIVING_MAILBOX} AND stored <> counted
+      UNION ALL SELECT 'contact ' || coalesce(c.address, m.address) || ' of mailbox ' || mailbox_id, coalesce(c.message_count, 0), coalesce(m.n, 0)
+        FROM mailbox_contacts c FULL JOIN (SELECT mailbox_id, from_address AS address, count(*) AS n FROM mailbox_messages
+          WHERE email_id IS NULL AND from_address <> '' GROUP BY 1, 2) m USING (mailbox_id, address)
+        WHERE ${IN_LIVING_MAILBOX} AND c.message_count IS NOT m.n`,
+    tell: (r) => `${r['what']}: ${r['stored']} messages are noted, there are ${r['counted']}`,
+  },
+  {
+    rule: 'every message of a mailbox is in the search index, and nothing else is',
+    sql: `SELECT coalesce(m.id, s.id) AS id, m.id IS NULL AS lost FROM mailbox_messages m FULL JOIN mailbox_search_docsize s ON s.id = m.id
+      WHERE m.id IS NULL OR s.id IS NULL`,
+    tell: (r) =>
+      r['lost'] === 1 ? `message ${r['id']} is in the index, but not there` : `message ${r['id']} is not in the index`,
   },
   {
     rule: 'what an email or an idempotency key names is there',

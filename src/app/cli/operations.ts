@@ -1,10 +1,13 @@
 /** @module Every operation that a command can ask of the owner of the data, in one table. */
 import { accountOperations } from './accounts.ts'
 import { PING } from './call.ts'
+import { complaintOperations } from './complaints.ts'
 import { domainOperations } from './domains.ts'
 import { keyOperations } from './keys.ts'
+import { mailOperations } from './mail.ts'
 import { type Operation, operation } from './operation.ts'
 import { queueOperations } from './queue.ts'
+import { reportOperations } from './reports.ts'
 import { sendOperations } from './send.ts'
 import { suppressionOperations } from './suppressions.ts'
 import { webhookOperations } from './webhooks.ts'
@@ -21,4 +24,7 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...queueOperations,
   ...suppressionOperations,
   ...webhookOperations,
+  ...complaintOperations,
+  ...mailOperations,
+  ...reportOperations,
 ]

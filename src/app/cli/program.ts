@@ -10,13 +10,16 @@ import { VERSION } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addBenchCommand } from './bench.ts'
 import { addCheckCommand } from './check.ts'
+import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
 import { addDomainCommands } from './domains.ts'
 import { addHealthCommand } from './health.ts'
 import { addKeyCommands } from './keys.ts'
+import { addMailCommands } from './mail.ts'
 import { CommandError } from './operation.ts'
 import { print, printable } from './output.ts'
 import { addQueueCommand } from './queue.ts'
+import { addReportCommands } from './reports.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
 import { addStartCommand } from './start.ts'
@@ -41,6 +44,9 @@ function createProgram(): Command {
   addQueueCommand(program)
   addSuppressionCommands(program)
   addWebhookCommands(program)
+  addComplaintsCommand(program)
+  addMailCommands(program)
+  addReportCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)

@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
 import { openLanes, type Status, statusName } from '#features/emails/status.ts'
+import { countWaiting } from '#features/inbound/process.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -46,6 +47,8 @@ interface Queue {
     /** Webhooks that failures have switched off. */
     readonly off_by_failures: number
   }
+  /** Messages that came in and are not processed yet. */
+  readonly received: number
 }
 
 interface Row {
@@ -109,6 +112,7 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
     })),
     recipients: recipientsOf(app.db, shown, limit),
     webhooks: webhooksOf(app.db),
+    received: countWaiting(app.db),
   }
 })
 
@@ -154,7 +158,7 @@ export function addQueueCommand(program: Command): void {
 const LONGEST_ERROR = 120
 
 const queueText = (found: Queue, now: number): string =>
-  [mailText(found, now), ...webhooksText(found.webhooks)].join('\n')
+  [mailText(found, now), ...webhooksText(found.webhooks), ...receivedText(found.received)].join('\n')
 
 /** At most one line: `tassis webhooks` has the rest. */
 function webhooksText({ waiting, off_by_failures: off }: Queue['webhooks']): string[] {
@@ -170,6 +174,9 @@ function webhooksText({ waiting, off_by_failures: off }: Queue['webhooks']): str
   ]
   return said.length === 0 ? [] : ['', `${said.join(', ')}: tassis webhooks list`]
 }
+
+const receivedText = (received: number): string[] =>
+  received === 0 ? [] : ['', `${counted(received, 'received message')} not processed yet`]
 
 function mailText(found: Queue, now: number): string {
   if (found.waiting === 0) return 'Nothing waits.'

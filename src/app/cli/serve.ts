@@ -1,5 +1,6 @@
 /** @module `tassis serve`: the service as a process, until SIGTERM or SIGINT. */
 import { existsSync } from 'node:fs'
+import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Config, ConfigError, loadConfig } from '#platform/config.ts'
@@ -16,8 +17,9 @@ export function addServeCommand(program: Command): void {
     .description('run the service until SIGTERM or SIGINT; a second signal ends it at once, with exit code 1')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, 'tassis serve', ({ url }) => {
-        print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery})`)
+      await runService(config, 'tassis serve', ({ url, inbound: { listener } }) => {
+        const inbound = listener ? `, mail comes in at ${hostPort(listener)}` : ''
+        print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
       })
     })
 }
@@ -50,7 +52,13 @@ export async function runService(
   }
   process.on('uncaughtException', onBug).on('unhandledRejection', onBug)
   for (const warning of hostnameWarnings(config)) log.warn({ hostname: config.hostname }, warning)
-  log.info({ url: service.url, version: VERSION, delivery: config.delivery }, 'started')
+  const { listener } = service.inbound
+  if (!listener && config.delivery !== 'capture')
+    log.warn(
+      'no mail comes in, because TASSIS_INBOUND_ADDR is not set: bounces and complaints that come by mail are lost; set it to 0.0.0.0:25',
+    )
+  const inbound = listener && hostPort(listener)
+  log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')
   try {
     await Promise.race([onStarted(service), signalled.promise])
     const signal = await signalled.promise
@@ -60,6 +68,9 @@ export async function runService(
   }
   log.info('stopped')
 }
+
+const hostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
+  `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
 /** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */
 async function start(config: Config, command: string): Promise<Service> {

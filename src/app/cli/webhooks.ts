@@ -3,15 +3,17 @@ import { type Command, Option } from 'commander'
 import { operatorFor } from '#features/account/create.ts'
 import { type Account, accountOfActor, findAccount, listAccounts } from '#features/accounts/accounts.ts'
 import type { Actor, App } from '#features/app.ts'
+import { findRouteById, routeLabel } from '#features/inbound-routes/inbound-routes.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/event-names.ts'
 import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/history.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/inbound-secret.ts'
 import { type DeliveryRecord, deliveryWire, type WebhookRecord, webhookWire } from '#features/webhooks/model.ts'
 import { revealSecret, rotateSecret } from '#features/webhooks/secret.ts'
 import { sendTestEvent } from '#features/webhooks/test-event.ts'
-import { findWebhook, listWebhooks, type Webhook } from '#features/webhooks/webhooks.ts'
+import { findWebhook, type Webhook, webhooksWithRoutes } from '#features/webhooks/webhooks.ts'
 import { systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
-import { notFound } from '#platform/errors.ts'
+import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { operatorOf } from './accounts.ts'
@@ -36,13 +38,19 @@ interface ShownWebhook extends WebhookRecord {
   readonly account: string
   /** Switched off by failures, not by its user. */
   readonly off_by_failures: boolean
+  /** Whose mail it is told of, `support@example.com`, when it belongs to an inbound route, which has the same id; null: to none. */
+  readonly route: string | null
 }
 
-const shownWebhook = (webhook: Webhook, { name, uuid }: Account): ShownWebhook => ({
-  ...webhookWire(webhook, formatUuid(uuid)),
-  account: name,
-  off_by_failures: webhook.offByFailures,
-})
+function shownWebhook(app: App, webhook: Webhook, { name, uuid }: Account): ShownWebhook {
+  const route = webhook.routeId === null ? undefined : findRouteById(app.db, webhook.routeId)
+  return {
+    ...webhookWire(webhook, formatUuid(uuid)),
+    account: name,
+    off_by_failures: webhook.offByFailures,
+    route: webhook.routeId === null ? null : route ? routeLabel(route) : 'a deleted domain',
+  }
+}
 
 /** An id names one webhook of all accounts, so nobody has to say which account it is. */
 function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
@@ -53,8 +61,8 @@ function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Accou
   return { webhook, account, actor: operatorFor(account) }
 }
 
-/** Most that are listed of an account. */
-const LIST_LIMIT = 1000
+/** Most that are listed of an account: its own, and those of its routes. */
+const LIST_LIMIT = 1100
 
 const list = operation('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
   const accounts =
@@ -62,9 +70,7 @@ const list = operation('webhooks.list', ({ opened: { app } }, { account }: Accou
       ? listAccounts(app.config, app.db)
       : [accountOfActor(app.config, app.db, operatorOf(app, account).accountId)]
   return accounts.flatMap((owner) =>
-    listWebhooks(app.db, owner.id, { limit: LIST_LIMIT, offset: 0 }).webhooks.map((webhook) =>
-      shownWebhook(webhook, owner),
-    ),
+    webhooksWithRoutes(app.db, owner.id, LIST_LIMIT).map((webhook) => shownWebhook(app, webhook, owner)),
   )
 })
 
@@ -76,14 +82,33 @@ interface WebhookInput {
 const secret = operation(
   'webhooks.secret',
   async ({ opened: { app } }, { webhook: id, rotate }: WebhookInput & { readonly rotate: boolean }) => {
-    const { webhook, actor } = chosenWebhook(app, id)
+    const { webhook, actor, account } = chosenWebhook(app, id)
+    if (webhook.routeId !== null)
+      throw conflict(
+        'inbound_route_webhook',
+        `This is the webhook of an inbound route; all routes of an account share one secret: tassis webhooks secret inbound --account ${formatUuid(account.uuid)}`,
+      )
     return { id, url: webhook.url, secret: await (rotate ? rotateSecret : revealSecret)(app, actor, id) }
+  },
+)
+
+const inboundSecret = operation(
+  'webhooks.inbound-secret',
+  async ({ opened: { app } }, { account, rotate }: AccountOption & { readonly rotate: boolean }) => {
+    const actor = operatorOf(app, account)
+    const { name } = accountOfActor(app.config, app.db, actor.accountId)
+    return {
+      account_id: actor.accountUuid,
+      account: name,
+      secret: await (rotate ? rotateInboundSecret : revealInboundSecret)(app, actor),
+    }
   },
 )
 
 const test = operation('webhooks.test', async ({ opened: { app }, delivery }, { webhook: id }: WebhookInput) => {
   const { webhook, actor } = chosenWebhook(app, id)
-  const { deliveryId, payload } = await sendTestEvent(app, actor, id)
+  // That of a route too, which the API does not find by this id.
+  const { deliveryId, payload } = await sendTestEvent(app, actor, id, () => chosenWebhook(app, id).webhook)
   return { delivery_id: deliveryId, url: webhook.url, payload, is_served: delivery !== undefined }
 })
 
@@ -107,14 +132,14 @@ const deliveries = operation(
     const { webhook, account } = chosenWebhook(app, id)
     const found = listDeliveries(app.db, webhook, { status, event }, { limit, offset: 0 })
     return {
-      webhook: shownWebhook(webhook, account),
+      webhook: shownWebhook(app, webhook, account),
       deliveries: found.deliveries.map((row) => deliveryWire(row, webhook, app.keys)),
       total: found.total,
     }
   },
 )
 
-export const webhookOperations = [list, secret, test, delivery, deliveries]
+export const webhookOperations = [list, secret, inboundSecret, test, delivery, deliveries]
 
 export function addWebhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('look at webhooks, test them, show or rotate their secrets')
@@ -129,18 +154,39 @@ export function addWebhookCommands(program: Command): void {
     report(options, found, (shown) => webhooksText(shown, systemClock.now()))
   })
 
-  withJson(
-    webhooks
-      .command('secret')
-      .description('show the signing secret of a webhook, or replace it; one of both options is needed'),
+  withAccount(
+    withJson(
+      webhooks
+        .command('secret')
+        .description('show the signing secret of a webhook, or replace it; one of both options is needed'),
+    ),
   )
-    .argument('<id>', 'as `tassis webhooks list` shows it')
+    .argument(
+      '<id>',
+      'as `tassis webhooks list` shows it, or `inbound`: the one secret of all inbound routes of an account',
+    )
     .addOption(new Option('--reveal', 'show it').conflicts('rotate'))
     .option('--rotate', 'replace it by a new one, with which every later attempt is signed')
-    .action(async (id: string, options: JsonOption & { reveal?: boolean; rotate?: boolean }) => {
+    .action(async (id: string, options: JsonOption & AccountOption & { reveal?: boolean; rotate?: boolean }) => {
       const rotate = options.rotate === true
       if (!rotate && !options.reveal)
         throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
+      const { account } = options
+      if (id === 'inbound') {
+        const input = { rotate, ...(account !== undefined && { account }) }
+        const found = await withData(loadConfig().config, (call) => call(inboundSecret, input))
+        const owner = printable(found.account)
+        return reportSecret(
+          options,
+          found,
+          found.secret,
+          rotate
+            ? `This is the new secret of the inbound routes of ${owner}. The old one is void as of now: give the receivers the new one.`
+            : `This is the secret of the inbound routes of ${owner}. That it was shown is in the audit log.`,
+        )
+      }
+      if (account !== undefined)
+        throw new CommandError('--account is for `tassis webhooks secret inbound`; an id names its account by itself.')
       const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
       const url = printable(found.url)
       reportSecret(
@@ -241,16 +287,23 @@ function webhooksText(shown: readonly ShownWebhook[], now: number): string {
         ago(webhook.last_failure_at, now),
         shortened(webhook.last_failure_reason ?? '', LONGEST_ERROR),
         ...(several ? [webhook.account] : []),
-        WEBHOOK_EVENTS.every((event) => webhook.events.includes(event)) ? 'all' : webhook.events.join(','),
+        eventsText(webhook),
       ]),
     ),
     ...(off
       ? [
           '',
-          `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
+          off.route === null
+            ? `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`
+            : `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
         ]
       : []),
   ].join('\n')
+}
+
+const eventsText = ({ events, route }: ShownWebhook): string => {
+  if (route !== null) return `mail to ${route} (inbound route)`
+  return WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events.join(',')
 }
 
 interface ShownDeliveries {

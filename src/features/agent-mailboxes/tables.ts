@@ -31,7 +31,8 @@ export const agentMailboxes = sqliteTable(
     deletedAt: time('deleted_at'),
   },
   (t) => [
-    uniqueIndex('agent_mailboxes_address').on(t.domain, t.localPart).where(sql`deleted_at is null`),
+    // By registration, not by name: a domain that another account has verified since must not lead to these.
+    uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
   ],
 )
@@ -54,7 +55,7 @@ export const mailboxMessages = sqliteTable(
     references: text('references_header'),
     mailFrom: text('mail_from').notNull(),
     fromHeader: text('from_header').notNull(),
-    /** Address of From, normalised: whom the list of contacts names. */
+    /** Address of From, normalised: the contact. */
     fromAddress: text('from_address').notNull(),
     toHeader: text('to_header'),
     ccHeader: text('cc_header'),
@@ -81,17 +82,24 @@ export const mailboxMessages = sqliteTable(
     /** While a consumer holds it. */
     leaseToken: bytes('lease_token'),
     leaseExpiresAt: time('lease_expires_at'),
-    /** Consumed by an ack: `next` gives it no more. */
+    /** Consumed by an ack: `next` gives it no more. The token stays, so that the same ack may come again. */
     ackedAt: time('acked_at'),
+    /** When the SMTP session brought it; null: it was sent. */
+    receivedAt: time('received_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    index('mailbox_messages_mailbox').on(t.mailboxId).where(sql`email_id is null`),
-    index('mailbox_messages_unread').on(t.mailboxId).where(sql`email_id is null and read_at is null`),
+    // With the columns of their conditions, or SQLite looks at each row of the table to see that they hold.
+    index('mailbox_messages_mailbox').on(t.mailboxId, t.emailId, t.createdAt).where(sql`email_id is null`),
+    index('mailbox_messages_unread')
+      .on(t.mailboxId, t.emailId, t.readAt, t.createdAt)
+      .where(sql`email_id is null and read_at is null`),
+    index('mailbox_messages_read')
+      .on(t.mailboxId, t.emailId, t.createdAt, t.readAt)
+      .where(sql`email_id is null and read_at is not null`),
     index('mailbox_messages_next').on(t.mailboxId, t.leaseExpiresAt).where(sql`email_id is null and acked_at is null`),
     index('mailbox_messages_thread').on(t.threadId),
     index('mailbox_messages_message_id').on(t.mailboxId, t.messageId),
-    index('mailbox_messages_contact').on(t.mailboxId, t.fromAddress),
   ],
 )
 
@@ -108,6 +116,26 @@ export const mailboxThreads = sqliteTable(
     createdAt: time('created_at').notNull(),
   },
   (t) => [index('mailbox_threads_mailbox').on(t.mailboxId, t.lastMessageAt)],
+)
+
+/** Who has written to a mailbox: kept beside the messages, because counting them anew would look at all of them. */
+export const mailboxContacts = sqliteTable(
+  'mailbox_contacts',
+  {
+    mailboxId: integer('mailbox_id').notNull(),
+    /** Normalised. */
+    address: text('address').notNull(),
+    /** The last one that came with it. */
+    name: text('name'),
+    /** Of messages that are there. */
+    messageCount: integer('message_count').notNull(),
+    /** Of the last one that came, whether it is there or not. */
+    lastMessageAt: time('last_message_at').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.mailboxId, t.address] }),
+    index('mailbox_contacts_time').on(t.mailboxId, t.lastMessageAt),
+  ],
 )
 
 /** When a mailbox last answered an address by itself: once a day at most (RFC 3834 §2). */

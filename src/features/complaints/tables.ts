@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
-/** A complaint about an email, as reported by a provider's feedback loop; at most one a recipient. */
+/** What a provider's feedback loop told of an email: a complaint, at most one a recipient, or that it is `not-spam`, which is only kept. */
 export const complaints = sqliteTable(
   'complaints',
   {
@@ -19,7 +19,9 @@ export const complaints = sqliteTable(
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    uniqueIndex('complaints_recipient').on(t.recipientId).where(sql`recipient_id is not null`),
+    uniqueIndex('complaints_recipient')
+      .on(t.recipientId)
+      .where(sql`recipient_id is not null and feedback_type <> 'not-spam'`),
     index('complaints_email').on(t.emailId),
     index('complaints_account').on(t.accountId, t.createdAt),
   ],

@@ -186,7 +186,11 @@ export function writeOutcome(
 }
 
 /** Puts the address of a recipient on its account's list. Sandbox mail says nothing about an address. */
-function suppressRecipient(app: App, tx: Tx, { recipientId, emailId }: AttemptInHand): void {
+export function suppressRecipient(
+  app: App,
+  tx: Tx,
+  { recipientId, emailId }: Pick<AttemptInHand, 'recipientId' | 'emailId'>,
+): void {
   const recipient = sql(tx.db).recipient.get(recipientId)
   if (!recipient || recipient.sandbox === 1) return
   const { accountId, address } = recipient

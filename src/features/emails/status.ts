@@ -5,6 +5,7 @@
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
  *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)
  *            bounced|failed|uncertain → queued (retry from the dead letters)
+ *            sent|uncertain → bounced, uncertain → sent (what a delivery report tells later)
  * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
  */
 import type { Millis } from '#platform/clock.ts'
@@ -111,6 +112,16 @@ const sql = prepared((db) => ({
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
      WHERE id = ? AND status = ?`,
+  ),
+  bounceLate: db.prepare(
+    `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,
+     bounce_category = ? WHERE id = ? AND status IN (?, ?)`,
+  ),
+  confirm: db.prepare(
+    'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ?',
+  ),
+  resetDelivered: db.prepare(
+    'UPDATE emails SET delivered_at = (SELECT min(delivered_at) FROM recipients WHERE email_id = emails.id) WHERE id = ?',
   ),
   interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
     `SELECT id, email_id AS emailId, lane, delivery_started_at AS deliveryStartedAt FROM recipients
@@ -413,6 +424,63 @@ export function requeueFinished(
   const email = emailOf(tx, at.emailId)
   record(tx, { accountId: email.accountId, type: 'queued', at: at.now, emailId: email.id, recipientId: at.recipientId })
   settleEmail(tx, email, 'queued', at.now)
+  return true
+}
+
+/**
+ * A receiver that had taken a message, or may have, reports that it will not be delivered: one `bounced` event, and the delivery that was noted is
+ * taken back. False when the recipient is neither sent nor uncertain (any more); then nothing changes.
+ */
+export function bounceLate(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
+): boolean {
+  const { changes } = sql(tx.db).bounceLate.run(
+    statusCode('bounced'),
+    outcome.smtpResponse ?? null,
+    outcome.lastError ?? null,
+    outcome.bounceType,
+    outcome.bounceCategory,
+    at.recipientId,
+    statusCode('sent'),
+    statusCode('uncertain'),
+  )
+  if (changes !== 1) return false
+  const email = emailOf(tx, at.emailId)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'bounced',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    ...(outcome.data && { data: outcome.data }),
+  })
+  sql(tx.db).resetDelivered.run(email.id)
+  settleEmail(tx, email, 'bounced', at.now)
+  return true
+}
+
+/** A receiver reports that it has an uncertain message: the events of a delivery. False when the recipient is not uncertain (any more). */
+export function confirmUncertain(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  facts: Pick<AttemptFacts, 'smtpResponse' | 'data'>,
+): boolean {
+  const { changes } = sql(tx.db).confirm.run(
+    statusCode('sent'),
+    at.now,
+    facts.smtpResponse ?? null,
+    at.recipientId,
+    statusCode('uncertain'),
+  )
+  if (changes !== 1) return false
+  const email = emailOf(tx, at.emailId)
+  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
+  record(tx, { ...event, type: 'sent' })
+  record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
+  sql(tx.db).setDelivered.run(at.now, email.id)
+  settleEmail(tx, email, 'sent', at.now)
   return true
 }
 

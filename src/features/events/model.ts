@@ -9,7 +9,7 @@ import { EVENT_TYPES, eventUuid } from './record.ts'
 const EVENT_FIELDS = {
   id: Uuid({ description: 'Id of the event; `event_id` in the payloads of webhooks.' }),
   email_id: Uuid({ description: 'Email it happened to.' }),
-  account_id: Uuid({ description: 'Account of the email.' }),
+  account_id: Uuid({ description: 'Account that it happened in.' }),
   event_type: Type.String({ description: `One of ${EVENT_TYPES.join(', ')}.` }),
   type: Type.String({ description: 'The same as event_type.' }),
   created_at: Timestamp({ description: 'When it happened.' }),
@@ -27,7 +27,8 @@ const EVENT_FIELDS = {
   remote_mta: OptionalNullable(Type.String(), { description: 'Receiving server: name and address.' }),
   user_agent: OptionalNullable(Type.String(), { description: 'User agent of an open or click.' }),
   raw_payload: OptionalNullable(Type.Unknown(), {
-    description: 'All that the event carries: reason, smtp_response, tls, next_retry_at.',
+    description:
+      'All that the event carries: reason, smtp_response, tls, next_retry_at; of `email.inbound` inbound_email_id, of `mailbox.message.received` mailbox_id and mailbox_message_id.',
   }),
 }
 
@@ -39,7 +40,9 @@ export type EmailEvent = Static<typeof EmailEvent>
 export const FeedEvent = Type.Object({
   seq: Type.Integer({ description: "Position in the account's feed: 1, 2, 3 and so on, without a gap." }),
   ...EVENT_FIELDS,
-  email_id: Nullable(Uuid(), { description: 'Email it happened to; null when that is no longer kept.' }),
+  email_id: Nullable(Uuid(), {
+    description: 'Email it happened to; null when that is no longer kept, and of mail that came in.',
+  }),
 })
 export type FeedEvent = Static<typeof FeedEvent>
 

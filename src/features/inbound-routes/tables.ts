@@ -26,5 +26,8 @@ export const inboundRoutes = sqliteTable(
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
-  (t) => [index('inbound_routes_account').on(t.accountId), index('inbound_routes_domain').on(t.domainId)],
+  (t) => [
+    index('inbound_routes_account').on(t.accountId),
+    index('inbound_routes_domain').on(t.domainId, t.matchType, t.pattern),
+  ],
 )

@@ -33,6 +33,9 @@ export const inboundEmails = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     domainId: integer('domain_id').notNull(),
+    /** Public id and name of the domain, whose row may go before this one. */
+    domainUuid: uuid('domain_uuid').notNull(),
+    domain: text('domain').notNull(),
     /** Row of the inbound route; null: none matched. */
     routeId: integer('route_id'),
     /** Index into INBOUND_STATUSES. */

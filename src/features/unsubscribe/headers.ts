@@ -8,7 +8,7 @@ import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { decodeVerp, encodeVerp } from '#protocols/address/verp.ts'
 import { DEFAULT_STREAM } from '../streams/streams.ts'
 import { ownUrl } from '../tracking/base-url.ts'
-import { unsubscribeToken } from './token.ts'
+import { type UnsubscribeFacts, unsubscribeToken } from './token.ts'
 
 export const UNSUBSCRIBE_PATH = '/u'
 
@@ -36,19 +36,12 @@ const sql = prepared((db) => ({
  */
 export function unsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
-  { emailId, recipientId, address, from, returnPathDomain }: UnsubscribableMail,
+  mail: UnsubscribableMail,
 ): readonly (readonly [name: string, value: string])[] {
-  const origin = sql(db).origin.get(emailId)
-  if (!origin) throw new Error(`email ${emailId} has no account or no stream`)
-  const token = unsubscribeToken(keys, {
-    accountUuid: origin.accountUuid,
-    emailId,
-    recipientId,
-    address,
-    senderDomain: domainOfMailbox(from),
-    streamId: origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
-    listId: 0,
-  })
+  const { emailId, recipientId, returnPathDomain } = mail
+  const facts = unsubscribeFacts(db, mail)
+  if (!facts) throw new Error(`email ${emailId} has no account or no stream`)
+  const token = unsubscribeToken(keys, facts)
   const mailbox = `${encodeVerp(recipientId, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
   const url = `${ownUrl(config.publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
   return [
@@ -57,6 +50,24 @@ export function unsubscribeHeaders(
     ['List-Unsubscribe', `<${url}>, <mailto:${mailbox}?subject=${token}>`],
     ['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
   ]
+}
+
+/** What the token of a recipient says; undefined when the email is gone. */
+export function unsubscribeFacts(
+  db: App['db'],
+  { emailId, recipientId, address, from }: Omit<UnsubscribableMail, 'returnPathDomain'>,
+): UnsubscribeFacts | undefined {
+  const origin = sql(db).origin.get(emailId)
+  if (!origin) return undefined
+  return {
+    accountUuid: origin.accountUuid,
+    emailId,
+    recipientId,
+    address,
+    senderDomain: domainOfMailbox(from),
+    streamId: origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
+    listId: 0,
+  }
 }
 
 /** The recipient whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */

@@ -68,13 +68,24 @@ export function unsubscribe(
   way: Way,
   scope: Scope = 'named',
 ): Promise<Standing | undefined> {
-  return app.commit.write((tx) => {
-    const accountId = accountOf(tx.db, facts)
-    if (accountId === undefined) return undefined
-    const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: facts.emailId })
-    if (isNew) tellUnsubscribed(app, tx, accountId, facts, { way, scope })
-    return standingOf(tx.db, facts)
-  })
+  return app.commit.write((tx) =>
+    unsubscribeIn(app, tx, facts, way, scope) === undefined ? undefined : standingOf(tx.db, facts),
+  )
+}
+
+/** `unsubscribe` inside the caller's transaction. Whether the address was not unsubscribed before; undefined when the account is gone. */
+export function unsubscribeIn(
+  app: App,
+  tx: Tx,
+  facts: UnsubscribeFacts,
+  way: Way,
+  scope: Scope = 'named',
+): boolean | undefined {
+  const accountId = accountOf(tx.db, facts)
+  if (accountId === undefined) return undefined
+  const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: facts.emailId })
+  if (isNew) tellUnsubscribed(app, tx, accountId, facts, { way, scope })
+  return isNew
 }
 
 /**

@@ -3,6 +3,7 @@
  * from failures included.
  */
 import type { Actor, App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -18,7 +19,7 @@ const MOST_WEBHOOKS = 100
 
 /** What the history says of deliveries that still waited. */
 export const SWITCHED_OFF = 'The webhook was switched off.'
-const DELETED = 'The webhook was deleted.'
+export const DELETED = 'The webhook was deleted.'
 
 const sql = prepared((db) => ({
   insert: db.prepare(
@@ -87,51 +88,69 @@ export async function changeWebhook(
   getWebhook(app.db, actor.accountId, id)
   const events = validEvents(input.events)
   await requireCallable(app, actor, input.url)
-  // What waited when it was switched off is ended before it is on again, or it would be told among what is new.
-  const current = getWebhook(app.db, actor.accountId, id)
-  if (!current.isActive) await endPending(app, current.id, SWITCHED_OFF)
+  await endBeforeChange(app, getWebhook(app.db, actor.accountId, id))
   const changed = await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
-    if (!before.isActive) endSlice(tx, before.id, SWITCHED_OFF)
     const isActive = input.isActive || before.offByFailures
     const isReactivated = isActive && !before.isActive
-    const statements = sql(tx.db)
-    statements.update.run(input.url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
-    if (isReactivated) statements.reactivate.run(lastSeqOf(tx.db, actor.accountId), before.id)
-    // Failures of another endpoint say nothing of this one.
-    else if (input.url !== before.url) statements.forgetFailures.run(before.id)
+    writeChange(app, tx, before, { url: input.url, events, isActive })
     audit(app, tx, actor, {
       action: 'webhook.updated',
       resourceType: 'webhook',
       resourceId: formatUuid(before.uuid),
       metadata: { url: input.url, events, is_active: isActive, ...(isReactivated && { reactivated: true }) },
     })
-    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
     return getWebhook(tx.db, actor.accountId, id)
   })
   if (!changed.isActive) await endWaiting(app, changed.id, SWITCHED_OFF)
   return changed
 }
 
+/** What waited when a webhook was switched off is ended before it is on again, or it would be told among what is new. */
+export async function endBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
+  if (!isActive) await endPending(app, id, SWITCHED_OFF)
+}
+
+/** Writes what a webhook is from now on, the way back from failures included, and tells the dispatcher. After `endBeforeChange`. */
+export function writeChange(
+  app: App,
+  tx: Tx,
+  before: Webhook,
+  { url, events, isActive }: { readonly url: string; readonly events: readonly string[]; readonly isActive: boolean },
+): void {
+  const statements = sql(tx.db)
+  if (!before.isActive) endSlice(app, tx, before.id, SWITCHED_OFF)
+  statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
+  if (isActive && !before.isActive) statements.reactivate.run(lastSeqOf(tx.db, before.accountId), before.id)
+  // Failures of another endpoint say nothing of this one.
+  else if (url !== before.url) statements.forgetFailures.run(before.id)
+  tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
+}
+
 /** Deletes a webhook: nothing more is sent. Its row and its history go with `trimWebhookHistory`. Throws 404. */
 export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.write((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
-    sql(tx.db).delete.run(app.eventTime(), webhook.id)
+    writeDeletion(app, tx, webhook.id)
     audit(app, tx, actor, {
       action: 'webhook.deleted',
       resourceType: 'webhook',
       resourceId: formatUuid(webhook.uuid),
       metadata: { url: webhook.url },
     })
-    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     return webhook.id
   })
   await endWaiting(app, webhookId, DELETED)
 }
 
-/** The change itself is on disk already; what is left of this is done by `trimWebhookHistory`. */
-async function endWaiting(app: App, webhookId: number, error: string): Promise<void> {
+/** Marks a webhook as deleted and tells the dispatcher; `endWaiting` with DELETED comes after it. */
+export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
+  sql(tx.db).delete.run(app.eventTime(), webhookId)
+  tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+}
+
+/** Ends what waits for a webhook that is off or deleted. That is on disk already; what is left of this is done by `trimWebhookHistory`. */
+export async function endWaiting(app: App, webhookId: number, error: string): Promise<void> {
   try {
     await endPending(app, webhookId, error)
   } catch (reason) {
@@ -158,21 +177,21 @@ export function knownEvent(name: string): string {
   throw invalid('events', `${fault}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
-/** A name that does not resolve now may do so later, so it is accepted. */
-async function requireCallable(app: App, { accountId }: Actor, url: string): Promise<void> {
+/** Throws 422 for a URL that may not be called. A name that does not resolve now may do so later, so it is accepted. */
+export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
   const ofAccounts = checking.get(app) ?? new Map<number, number>()
   checking.set(app, ofAccounts)
   const underWay = ofAccounts.get(accountId) ?? 0
   if (underWay >= MOST_CHECKS)
     throw tooMany(
       'too_many_checks',
-      `At most ${MOST_CHECKS} webhooks of an account are made or changed at the same time; wait a little.`,
+      `At most ${MOST_CHECKS} webhooks and routes of an account are made or changed at the same time; wait a little.`,
       1,
     )
   ofAccounts.set(accountId, underWay + 1)
   try {
     const check = await app.fetch.check(url)
-    if (check.kind === 'invalid' || check.kind === 'refused') throw invalid('url', check.reason, 'invalid_url')
+    if (check.kind === 'invalid' || check.kind === 'refused') throw invalid(field, check.reason, 'invalid_url')
   } finally {
     const left = (ofAccounts.get(accountId) ?? 1) - 1
     if (left > 0) ofAccounts.set(accountId, left)

@@ -10,9 +10,10 @@ import { giveWay, type Millis, type Timer } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { lastSeqOf } from '../events/record.ts'
+import { eventCode, lastSeqOf } from '../events/record.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
+import { signingSecret } from './inbound-secret.ts'
 import { MOST_FAILURES } from './ladder.ts'
 import { type DueDelivery, Lane, type WaitingEvent } from './lane.ts'
 import {
@@ -27,11 +28,14 @@ import {
 } from './outcome.ts'
 import { payloadOf } from './payload.ts'
 import { endPending } from './pending.ts'
-import { activeWebhooks, findWebhookById, openSecret, type Webhook } from './webhooks.ts'
+import { activeWebhooks, findWebhookById, type Webhook } from './webhooks.ts'
 
 /** Attempts under way over all webhooks, beyond the one that each may always have. */
 const MOST_RUNNING = 500
-/** The same over the webhooks of one account, so that no tenant takes all. */
+/**
+ * The same over the webhooks of one account, so that no tenant takes all. Of inbound routes there are too many for one attempt each: over theirs it is
+ * the most, and who finds no place waits for one.
+ */
 const MOST_RUNNING_OF_ACCOUNT = 50
 /** An endpoint that takes longer than this has one attempt at a time, as has one that failed. */
 const SLOW_MS = seconds(1)
@@ -49,6 +53,11 @@ const STOP_GRACE_MS = seconds(8)
 const sql = prepared((db) => ({
   withPending: db.prepare<{ id: number }, []>(
     'SELECT DISTINCT webhook_id AS id FROM webhook_deliveries WHERE next_at IS NOT NULL',
+  ),
+  // The routes that got mail among some events; by the primary key of events, so that it costs as much as there are.
+  routesWithMail: db.prepare<{ routeId: number }, [number, number, number, number]>(
+    `SELECT DISTINCT route_id AS routeId FROM events JOIN inbound_emails ON uuid = unhex(data ->> 'inbound_email_id', '-')
+     WHERE events.account_id = ? AND seq > ? AND seq <= ? AND type = ? AND route_id IS NOT NULL`,
   ),
 }))
 
@@ -74,7 +83,12 @@ interface Body {
 export class WebhookDispatcher {
   readonly #app: App
   readonly #entries = new Map<number, Entry>()
+  /** Webhooks that are told of whatever happens in an account. */
   readonly #byAccount = new Map<number, Set<number>>()
+  /** Webhooks of inbound routes, by the row of the route. An account may have many, so each is woken by its own mail only. */
+  readonly #routesOfAccount = new Map<number, Map<number, number>>()
+  /** Webhooks of inbound routes that wait for a place, in order. */
+  readonly #waitingRoutes = new Map<number, Set<number>>()
   /** The last event of an account that is known to be on disk. */
   readonly #durableSeq = new Map<number, number>()
   readonly #aborting = new AbortController()
@@ -95,8 +109,10 @@ export class WebhookDispatcher {
     const { db, eventsRecorded, webhookChanged } = this.#app
     this.#stopListening = [
       eventsRecorded.listen(({ accountId, lastSeq }) => {
+        const before = this.#durableSeq.get(accountId)
         this.#durableSeq.set(accountId, lastSeq)
         for (const id of this.#byAccount.get(accountId) ?? []) this.#pumpId(id)
+        for (const id of this.#routesWithMail(accountId, before, lastSeq)) this.#pumpId(id)
       }),
       webhookChanged.listen(({ webhookId }) => this.#load(webhookId)),
     ]
@@ -104,6 +120,21 @@ export class WebhookDispatcher {
     for (const { accountId } of active) this.#durableSeq.set(accountId, lastSeqOf(db, accountId))
     const pending = sql(db).withPending.all()
     this.#background(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
+  }
+
+  /** The webhooks of an account's routes that got mail among its events after `before`, up to `lastSeq`. Never throws: a signal calls it. */
+  #routesWithMail(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
+    const routes = this.#routesOfAccount.get(accountId)
+    if (!routes || routes.size === 0) return []
+    try {
+      if (before === undefined) return [...routes.values()]
+      return sql(this.#app.db)
+        .routesWithMail.all(accountId, before, lastSeq, eventCode('email.inbound'))
+        .flatMap(({ routeId }) => routes.get(routeId) ?? [])
+    } catch (error) {
+      this.#app.log.error({ err: error }, 'which routes got mail could not be read; all of the account are looked at')
+      return [...routes.values()]
+    }
   }
 
   /** Some at a time: each begins an attempt, and thousands at once would hold up everybody else. */
@@ -176,16 +207,18 @@ export class WebhookDispatcher {
 
   #secretOf(webhook: Webhook): string | undefined {
     try {
-      return openSecret(this.#app.keys, webhook)
+      return signingSecret(this.#app, webhook)
     } catch {
       return undefined
     }
   }
 
   #add(lane: Lane): void {
-    const { id, accountId, cursorSeq } = lane.webhook
+    const { id, accountId, routeId, cursorSeq } = lane.webhook
     this.#entries.set(id, { lane, timer: undefined, storedCursor: cursorSeq, cursorTimer: undefined })
-    this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))
+    if (routeId !== null)
+      this.#routesOfAccount.set(accountId, (this.#routesOfAccount.get(accountId) ?? new Map()).set(routeId, id))
+    else this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))
   }
 
   #forget(id: number): void {
@@ -194,7 +227,9 @@ export class WebhookDispatcher {
     entry.timer?.cancel()
     entry.cursorTimer?.cancel()
     this.#entries.delete(id)
-    this.#byAccount.get(entry.lane.webhook.accountId)?.delete(id)
+    const { accountId, routeId } = entry.lane.webhook
+    this.#byAccount.get(accountId)?.delete(id)
+    if (routeId !== null) this.#routesOfAccount.get(accountId)?.delete(routeId)
   }
 
   /** Storage takes outcomes again: whatever waited for that goes on. */
@@ -256,7 +291,7 @@ export class WebhookDispatcher {
 
   #hasRoom(lane: Lane): boolean {
     if (this.#refused > 0) return false
-    if (lane.running === 0) return true
+    if (lane.running === 0) return lane.webhook.routeId === null || this.#hasRouteRoom(lane.webhook)
     const { webhookConcurrency } = this.#app.config
     // So that the failure that switches it off is the last attempt.
     const most = lane.failures === 0 ? webhookConcurrency : Math.min(webhookConcurrency, MOST_FAILURES - lane.failures)
@@ -266,6 +301,24 @@ export class WebhookDispatcher {
       this.#attempts < MOST_RUNNING &&
       (this.#ofAccount.get(lane.webhook.accountId) ?? 0) < MOST_RUNNING_OF_ACCOUNT
     )
+  }
+
+  /** Whether a route may have its first attempt; one that may not is looked at again when a place is free. */
+  #hasRouteRoom({ id, accountId }: Webhook): boolean {
+    if ((this.#ofAccount.get(accountId) ?? 0) < MOST_RUNNING_OF_ACCOUNT) return true
+    this.#waitingRoutes.set(accountId, (this.#waitingRoutes.get(accountId) ?? new Set()).add(id))
+    return false
+  }
+
+  /** Begins what waited for a place, before whoever has just given one back takes it again. */
+  #pumpWaitingRoutes(accountId: number): void {
+    const waiting = this.#waitingRoutes.get(accountId)
+    for (const id of waiting ?? []) {
+      if ((this.#ofAccount.get(accountId) ?? 0) >= MOST_RUNNING_OF_ACCOUNT) return
+      waiting?.delete(id)
+      this.#pumpId(id)
+    }
+    this.#waitingRoutes.delete(accountId)
   }
 
   #countRunning(lane: Lane, delta: 1 | -1): void {
@@ -303,6 +356,7 @@ export class WebhookDispatcher {
       isOver = true
       this.#countRunning(lane, -1)
       lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
+      this.#pumpWaitingRoutes(lane.webhook.accountId)
       this.#pumpId(lane.webhook.id)
     }
     try {
@@ -321,12 +375,12 @@ export class WebhookDispatcher {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
-      return await this.#endStored(stored, `The webhook no longer asks for ${stored.event}.`)
+      return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
     const webhook = lane.webhook
     const body = await this.#readBody(lane, task)
     if (body === 'unreadable') return await this.#endUnreadable(webhook, task)
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
-    if (body === undefined) return stored ? await this.#endStored(stored, 'The event is gone.') : true
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : true
     const result = await attempt(this.#app, {
       url: webhook.url,
       secret: lane.secret,
@@ -352,11 +406,11 @@ export class WebhookDispatcher {
   }
 
   /** Ends what could not be read; false when it is left to the next start, because the service ends. */
-  async #endUnreadable({ id }: Webhook, task: Task): Promise<boolean> {
+  async #endUnreadable(webhook: Webhook, task: Task): Promise<boolean> {
     if (this.#isStopping) return false
     const ended = await this.#store(() =>
       this.#app.commit.write((tx) => {
-        writeUnreadable(tx, id, triedOf(task), this.#app.clock.now())
+        writeUnreadable(this.#app, tx, webhook, triedOf(task), this.#app.clock.now())
         return true
       }),
     )
@@ -364,10 +418,10 @@ export class WebhookDispatcher {
   }
 
   /** Ends a stored delivery without an attempt; false when that could not be stored, because the service ends. */
-  async #endStored({ id }: DueDelivery, reason: string): Promise<boolean> {
+  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<boolean> {
     const ended = await this.#store(() =>
       this.#app.commit.write((tx) => {
-        endDelivery(tx, id, reason)
+        endDelivery(this.#app, tx, webhook, delivery, reason)
         return true
       }),
     )
@@ -461,6 +515,7 @@ const triedOf = (task: Task): Tried =>
     : {
         kind: 'stored',
         deliveryId: task.delivery.id,
+        seq: task.delivery.seq,
         attempts: task.delivery.attempts,
         isTest: task.delivery.event === TEST_EVENT,
       }

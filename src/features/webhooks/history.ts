@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { eventCode } from '../events/record.ts'
 import {
   DELIVERY_STATUSES,
   type DeliveryStatus,
@@ -35,6 +36,8 @@ export interface Delivery {
   readonly error: string | null
   readonly createdAt: Millis
   readonly emailUuid: UuidBytes | null
+  /** Public id of the inbound email that the event is of; null: of none. */
+  readonly inboundEmailId: string | null
 }
 
 interface Row extends Omit<Delivery, 'status'> {
@@ -48,7 +51,8 @@ export const HISTORY_EVENTS = [...WEBHOOK_EVENTS, TEST_EVENT] as const
 export const MOST_LISTED = 10_000
 
 const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attempts, next_at AS nextAt, attempted_at AS attemptedAt,
-  duration_ms AS durationMs, status_code AS statusCode, response, error, d.created_at AS createdAt, emails.uuid AS emailUuid
+  duration_ms AS durationMs, status_code AS statusCode, response, error, d.created_at AS createdAt, emails.uuid AS emailUuid,
+  CASE WHEN events.type = ${eventCode('email.inbound')} THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
 /** One condition, or several that exclude each other; each is found in order of the id by index, and SQLite merges them. */

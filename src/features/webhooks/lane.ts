@@ -1,6 +1,6 @@
 /**
- * @module One webhook's way through its account's events: which is next, which are under way, how far everything is told. Reads the database, sends
- * and writes nothing.
+ * @module One webhook's way through its account's events: which is next, which are under way, how far everything is told. The webhook of an inbound
+ * route goes through the mail of its route alone. Reads the database, sends and writes nothing.
  *
  * The events after the cursor are told in order, several at the same time, but those of one recipient one after the other. Whoever starts again
  * at the cursor may find events after it that have a row already: they are left out.
@@ -48,6 +48,9 @@ const sql = prepared((db) => ({
   events: db.prepare<EventRow, [number, number, number, number]>(
     `SELECT seq, type, email_id AS emailId, recipient_id AS recipientId, emails.created_at AS createdAt
      FROM events LEFT JOIN emails ON emails.id = email_id WHERE events.account_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+  ),
+  ofRoute: db.prepare<{ seq: number }, [number, number, number, number]>(
+    'SELECT event_seq AS seq FROM inbound_emails WHERE route_id = ? AND event_seq > ? AND event_seq <= ? ORDER BY event_seq LIMIT ?',
   ),
   told: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
@@ -172,7 +175,8 @@ export class Lane {
   /** Reads a page; false when there is nothing more. */
   #read(durableSeq: number, now: Millis): boolean {
     if (this.#readSeq >= durableSeq) return false
-    const { accountId, events } = this.webhook
+    const { accountId, events, routeId } = this.webhook
+    if (routeId !== null) return this.#readRoute(routeId, durableSeq)
     const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
     for (const row of rows) {
       const event = eventType(row.type)
@@ -185,6 +189,21 @@ export class Lane {
         notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + HOLD_MS,
       })
     }
+    this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
+    return true
+  }
+
+  /** The same of the mail of a route, whatever else happened in the account. */
+  #readRoute(routeId: number, durableSeq: number): true {
+    const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE)
+    for (const { seq } of rows)
+      if (!this.#told.delete(seq))
+        this.#waiting.push({
+          seq,
+          event: 'email.inbound',
+          key: keyOf({ seq, emailId: null, recipientId: null }),
+          notBefore: 0,
+        })
     this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
     return true
   }

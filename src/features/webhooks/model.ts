@@ -83,13 +83,11 @@ export const DeliveryQuery = Type.Object({
   event: Type.Optional(OneOf(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
 })
 
-export const DeliveryRecord = Type.Object({
-  id: Uuid({ description: 'Id of the delivery.' }),
-  webhook_id: Uuid({ description: 'Webhook it is for.' }),
+/** What deliveries of all kinds of webhooks have, beside their id, their webhook and what they tell of. */
+export const DELIVERY_FIELDS = {
   event: Type.String({ description: 'Name of the event.' }),
   event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not there.' }),
   seq: Nullable(Type.Integer(), { description: 'Position of the event in the event feed; null when it is not there.' }),
-  email_id: Nullable(Uuid(), { description: 'Email that the event is of.' }),
   status: Type.String({
     description:
       'pending: an attempt is still to come; delivered: answered with a 2xx; undeliverable: there is no further attempt.',
@@ -102,18 +100,29 @@ export const DeliveryRecord = Type.Object({
   response: Nullable(Type.String(), { description: 'The first 1 kB of the last answer.' }),
   error: Nullable(Type.String(), { description: 'Why the last attempt did not succeed, or why there is none.' }),
   created_at: Timestamp({ description: 'When the delivery came into being.' }),
+}
+
+export const DeliveryRecord = Type.Object({
+  id: Uuid({ description: 'Id of the delivery.' }),
+  webhook_id: Uuid({ description: 'Webhook it is for.' }),
+  email_id: Nullable(Uuid(), { description: 'Email that the event is of; null when it is of none.' }),
+  ...DELIVERY_FIELDS,
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
 
 const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
 const Time = (description: string) => Type.Optional(Type.String({ description }))
 
+export const RANGE_FIELDS = {
+  from_seq: Seq('Position in the event feed of the first event.'),
+  to_seq: Seq('Position of the last event; default: the newest.'),
+  from: Time('Date-time (ISO 8601) of the first event.'),
+  to: Time('Date-time of the last event; default: now.'),
+}
+
 export const ReplayRange = Closed(
   {
-    from_seq: Seq('Position in the event feed of the first event.'),
-    to_seq: Seq('Position of the last event; default: the newest.'),
-    from: Time('Date-time (ISO 8601) of the first event.'),
-    to: Time('Date-time of the last event; default: now.'),
+    ...RANGE_FIELDS,
     events: Type.Optional(
       Type.Array(Type.String(), { maxItems: MOST_NAMES, description: 'Only these of its events; default: all.' }),
     ),
@@ -150,10 +159,19 @@ export const webhookWire = (webhook: Webhook, accountUuid: string): WebhookRecor
 export const deliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
   id: formatUuid(delivery.uuid),
   webhook_id: formatUuid(webhook.uuid),
+  email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
+  ...deliveryFields(delivery, webhook, keys),
+})
+
+/** The values of DELIVERY_FIELDS. */
+export const deliveryFields = (
+  delivery: Delivery,
+  webhook: Webhook,
+  keys: KeyRing,
+): Omit<DeliveryRecord, 'id' | 'webhook_id' | 'email_id'> => ({
   event: delivery.event,
   event_id: delivery.seq === null ? null : eventUuid(keys, webhook.accountId, delivery.seq),
   seq: delivery.seq,
-  email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
   status: delivery.status,
   attempts: delivery.attempts,
   next_attempt_at: isoTimeOrNull(delivery.nextAt),

@@ -8,8 +8,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
+import { inboundDelivered, inboundUndeliverable } from '../inbound/told.ts'
 import type { AttemptResult } from './attempt.ts'
-import { deliveryStatusCode } from './event-names.ts'
+import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
 import { endSlice } from './pending.ts'
 import type { Webhook } from './webhooks.ts'
@@ -19,7 +20,16 @@ export type Tried =
   /** An event for the first time: it has no row yet. */
   | { readonly kind: 'event'; readonly seq: number; readonly event: string }
   /** A stored delivery. `test` ones count for nothing and are not repeated. */
-  | { readonly kind: 'stored'; readonly deliveryId: number; readonly attempts: number; readonly isTest: boolean }
+  | {
+      readonly kind: 'stored'
+      readonly deliveryId: number
+      readonly seq: number | null
+      readonly attempts: number
+      readonly isTest: boolean
+    }
+
+/** Whose delivery it is, and of which inbound route. */
+type Told = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
 
 interface State {
   accountId: number
@@ -27,13 +37,14 @@ interface State {
   uuid: Uint8Array
   isActive: number
   failureCount: number
+  routeId: number | null
   updatedAt: Millis
 }
 
 const sql = prepared((db) => ({
   state: db.prepare<State, [number]>(
     `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
-       webhooks.updated_at AS updatedAt
+       route_id AS routeId, webhooks.updated_at AS updatedAt
      FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND deleted_at IS NULL`,
   ),
   isWaiting: db.prepare<{ id: number }, [number]>(
@@ -83,7 +94,7 @@ const NOTHING: Written = { switchedOff: false, failures: undefined }
 export function writeAttempt(
   app: App,
   tx: Tx,
-  { id: webhookId, updatedAt }: Pick<Webhook, 'id' | 'updatedAt'>,
+  { id: webhookId, accountId, routeId, updatedAt }: Told & Pick<Webhook, 'updatedAt'>,
   tried: Tried,
   result: AttemptResult,
   cursor: number,
@@ -102,7 +113,7 @@ export function writeAttempt(
   const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff && !isEnded
   const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
   const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
-  writeDelivery(tx, webhookId, tried, attempts, result, nextAt)
+  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, tried, attempts, result, nextAt)
   if (!counts) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
     return NOTHING
@@ -114,21 +125,24 @@ export function writeAttempt(
 }
 
 function writeDelivery(
+  app: App,
   tx: Tx,
-  webhookId: number,
+  webhook: Told,
   tried: Tried,
   attempts: number,
   result: AttemptResult,
   nextAt: Millis | undefined,
 ): void {
-  const status = result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
+  const status: DeliveryStatus =
+    result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
   const isGivenUp = result.kind === 'transient' && attempts >= MOST_ATTEMPTS
   const error = isGivenUp ? `${result.error} That was the last of ${MOST_ATTEMPTS} attempts.` : result.error
+  tellInbound(app, tx, webhook, tried.seq, { status, at: result.at, error: error ?? '' })
   const facts = [result.at, result.durationMs, result.statusCode, result.response, error] as const
   if (tried.kind === 'event') {
     sql(tx.db).insert.run(
       newUuid(),
-      webhookId,
+      webhook.id,
       tried.seq,
       tried.event,
       deliveryStatusCode(status),
@@ -139,29 +153,51 @@ function writeDelivery(
   } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
 }
 
+/** The inbound email learns how the webhook of its route took it; other webhooks, and other events, say nothing of it. */
+function tellInbound(
+  app: App,
+  tx: Tx,
+  { accountId, routeId }: Told,
+  seq: number | null,
+  { status, at, error }: { readonly status: DeliveryStatus; readonly at: Millis; readonly error: string },
+): void {
+  if (routeId === null || seq === null) return
+  if (status === 'delivered') inboundDelivered(app, tx, accountId, seq, at)
+  if (status === 'undeliverable') inboundUndeliverable(app, tx, accountId, seq, error)
+}
+
 /** Ends what cannot be told, because its event cannot be read; it stays in the history, from which it can be replayed. Counts for nothing. */
-export function writeUnreadable(tx: Tx, webhookId: number, tried: Tried, at: Millis): void {
+export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, at: Millis): void {
   const attempts = tried.kind === 'event' ? 1 : tried.attempts
   const error = 'The event could not be read.'
   const result = { kind: 'permanent', at, durationMs: 0, statusCode: null, response: null, error } as const
-  writeDelivery(tx, webhookId, tried, attempts, result, undefined)
+  writeDelivery(app, tx, webhook, tried, attempts, result, undefined)
 }
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
 function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
   sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
-  endSlice(tx, webhookId, ENDED_BY_FAILURES)
+  endSlice(app, tx, webhookId, ENDED_BY_FAILURES)
+  const isOfRoute = webhook.routeId !== null
   audit(app, tx, systemActor(webhook), {
-    action: 'webhook.deactivated',
-    resourceType: 'webhook',
+    action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',
+    resourceType: isOfRoute ? 'inbound_route' : 'webhook',
     resourceId: formatUuid(webhook.uuid),
     metadata: { reason: OFF_REASON },
   })
 }
 
 /** Ends a delivery that cannot be made, because what it was to tell is gone. */
-export const endDelivery = (tx: Tx, deliveryId: number, error: string): void =>
-  void sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, deliveryId)
+export function endDelivery(
+  app: App,
+  tx: Tx,
+  webhook: Told,
+  { id, seq }: { readonly id: number; readonly seq: number | null },
+  error: string,
+): void {
+  sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, id)
+  tellInbound(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
+}
 
 /** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */
 export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>

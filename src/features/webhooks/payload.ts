@@ -9,15 +9,21 @@ import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { mailboxPayload } from '../agent-mailboxes/payload.ts'
 import { messageIdOf } from '../emails/accept.ts'
 import { type EventData, type EventType, eventType, eventUuid } from '../events/record.ts'
+import { inboundPayload } from '../inbound/payload.ts'
 
-/** An event with its email, its recipient and its account. */
+/** An event and its account. */
 interface Row {
   readonly type: number
   readonly at: Millis
   readonly data: string | null
   readonly accountUuid: Uint8Array
+}
+
+/** The email that an event is of, and its recipient. */
+interface EmailRow {
   readonly emailId: number
   readonly emailUuid: Uint8Array
   readonly from: string
@@ -27,9 +33,12 @@ interface Row {
 
 const sql = prepared((db) => ({
   event: db.prepare<Row, [number, number]>(
-    `SELECT type, at, data, accounts.uuid AS accountUuid, emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject,
-     address AS recipient FROM events JOIN accounts ON accounts.id = events.account_id JOIN emails ON emails.id = events.email_id
-     LEFT JOIN recipients ON recipients.id = recipient_id WHERE events.account_id = ? AND seq = ?`,
+    'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
+  ),
+  email: db.prepare<EmailRow, [number, number]>(
+    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, address AS recipient
+     FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
+     WHERE events.account_id = ? AND seq = ?`,
   ),
   // 0 is `to` of RECIPIENT_KINDS in emails/status.ts.
   toAddresses: db.prepare<{ address: string }, [number]>(
@@ -46,8 +55,8 @@ interface Told {
   readonly messageId: string
   readonly recipient: string | null
   readonly data: EventData
-  /** The To addresses, as the send response has them. */
-  to(): string
+  /** The To addresses, in their order. */
+  to(): readonly string[]
 }
 
 /** Fields of a payload beside those that all have. */
@@ -57,7 +66,7 @@ type Body = Readonly<Record<string, string | null>>
 const outcome = (told: Told): Body => ({
   email_id: told.emailId,
   from: told.from,
-  to: told.to(),
+  to: told.to().join(', '),
   subject: told.subject,
   domain: domainOfMailbox(told.from),
   smtp_response: told.data.smtp_response ?? '',
@@ -72,7 +81,7 @@ const bounce = (told: Told): Body => {
 
 const outcomeWithReason = (told: Told): Body => ({ ...outcome(told), reason: told.data.reason ?? '' })
 
-/** The event types that webhooks are told of, each with its own fields; the others are not in it. */
+/** The types of an email's events that webhooks are told of, each with its own fields; the others are not in it. */
 const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
   sent: (told) => ({ ...outcome(told), smtp_response: null, ip_address: null }),
   delivered: outcome,
@@ -87,9 +96,10 @@ const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
   }),
   opened: ({ emailId }) => ({ email_id: emailId }),
   clicked: ({ emailId, data }) => ({ email_id: emailId, link_url: data.link_url ?? '' }),
-  complained: ({ emailId, recipient, messageId, data }) => ({
+  // Whoever complained may be a Cc or Bcc recipient; `to_address` is the email's, as its detail has it.
+  complained: ({ emailId, recipient, messageId, data, to }) => ({
     email_id: emailId,
-    to_address: recipient ?? '',
+    to_address: to()[0] ?? '',
     complainer: data.complainer ?? recipient ?? '',
     feedback_type: data.feedback_type ?? 'other',
     original_message_id: messageId,
@@ -110,38 +120,44 @@ export interface Payload {
 }
 
 /**
- * The payload of an account's event; `JSON.stringify` of its body gives the same bytes at every call. Undefined when the event or its email is
- * gone, or when it is of a type that webhooks are not told of.
+ * The payload of an account's event; `JSON.stringify` of its body gives the same bytes at every call. Undefined when the event, or what it is of, is
+ * gone, or when it is of a type that webhooks are not told of. Throws when a part of it cannot be read.
  */
-export function payloadOf({ db, keys }: Pick<App, 'db' | 'keys'>, accountId: number, seq: number): Payload | undefined {
+export function payloadOf(app: App, accountId: number, seq: number): Payload | undefined {
+  const { db, keys } = app
   const row = sql(db).event.get(accountId, seq)
   if (!row) return undefined
   const event = eventType(row.type)
-  const body = BODIES[event]?.(toldOf(db, row))
-  if (!body) return undefined
-  return {
+  const data = JSON.parse(row.data ?? '{}') as EventData
+  const head = {
     event,
-    body: {
-      event,
-      event_id: eventUuid(keys, accountId, seq),
-      account_id: formatUuid(row.accountUuid),
-      timestamp: isoTime(row.at),
-      ...body,
-      recipient: row.recipient,
-    },
+    event_id: eventUuid(keys, accountId, seq),
+    account_id: formatUuid(row.accountUuid),
+    timestamp: isoTime(row.at),
   }
+  if (event === 'email.inbound') {
+    const body = inboundPayload(app, accountId, data.inbound_email_id ?? '')
+    return body && { event, body: { ...head, ...body } }
+  }
+  if (event === 'mailbox.message.received') {
+    // The only event without the fields that all others begin with.
+    const body = mailboxPayload(app, accountId, data.mailbox_message_id ?? '')
+    return body && { event, body: { event, ...body } }
+  }
+  const email = sql(db).email.get(accountId, seq)
+  const body = email && BODIES[event]?.(toldOf(db, email, data))
+  return body ? { event, body: { ...head, ...body, recipient: email.recipient } } : undefined
 }
 
-const toldOf = (db: Database, row: Row): Told => ({
+const toldOf = (db: Database, row: EmailRow, data: EventData): Told => ({
   emailId: formatUuid(row.emailUuid),
   from: row.from,
   subject: row.subject,
   messageId: messageIdOf(row.emailUuid, row.from),
   recipient: row.recipient,
-  data: JSON.parse(row.data ?? '{}') as EventData,
+  data,
   to: () =>
     sql(db)
       .toAddresses.all(row.emailId)
-      .map(({ address }) => address)
-      .join(', '),
+      .map(({ address }) => address),
 })

@@ -8,6 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { inboundUndeliverable } from '../inbound/told.ts'
 import { deliveryStatusCode, TEST_EVENT } from './event-names.ts'
 
 export interface NewDelivery {
@@ -27,10 +28,13 @@ const sql = prepared((db) => ({
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
   ),
-  end: db.prepare(
+  end: db.prepare<{ seq: number | null; error: string }, [number, string, number, string, number]>(
     `UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = coalesce(error || ' ', '') || ? WHERE id IN
      (SELECT d.id FROM webhook_deliveries d JOIN webhooks ON webhooks.id = webhook_id AND (is_active = 0 OR webhooks.deleted_at IS NOT NULL)
-      WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?)`,
+      WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?) RETURNING seq, error`,
+  ),
+  route: db.prepare<{ accountId: number; routeId: number | null }, [number]>(
+    'SELECT account_id AS accountId, route_id AS routeId FROM webhooks WHERE id = ?',
   ),
 }))
 
@@ -53,9 +57,16 @@ export const countPending = (db: Database, webhookId: number): number => sql(db)
  * @param error what the history says of it, behind what was wrong with the last attempt
  */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
-  for (let ended = SLICE; ended === SLICE; ) ended = await app.commit.write((tx) => endSlice(tx, webhookId, error))
+  for (let ended = SLICE; ended === SLICE; ) ended = await app.commit.write((tx) => endSlice(app, tx, webhookId, error))
 }
 
 /** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */
-export const endSlice = (tx: Tx, webhookId: number, error: string): number =>
-  sql(tx.db).end.run(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, SLICE).changes
+export function endSlice(app: App, tx: Tx, webhookId: number, error: string): number {
+  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, SLICE)
+  const webhook = ended.length > 0 ? sql(tx.db).route.get(webhookId) : null
+  if (webhook && webhook.routeId !== null) {
+    for (const { seq, error: reason } of ended)
+      if (seq !== null) inboundUndeliverable(app, tx, webhook.accountId, seq, reason)
+  }
+  return ended.length
+}

@@ -19,7 +19,7 @@ import { type Delivery, getDelivery } from './history.ts'
 import { payloadOf } from './payload.ts'
 import { countPending, insertPending } from './pending.ts'
 import { requireTestAllowed } from './test-event.ts'
-import { getWebhook, type Webhook } from './webhooks.ts'
+import { type FindWebhook, getWebhook, type Webhook } from './webhooks.ts'
 
 /** Deliveries that one call may make. */
 export const MOST_REPLAYED = 10_000
@@ -44,9 +44,10 @@ const sql = prepared((db) => ({
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
   // What comes after the cursor and has no delivery yet is told anyway.
-  wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number]>(
+  wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null]>(
     `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
      AND type IN (SELECT value FROM json_each(?6))
+     AND (?9 IS NULL OR seq IN (SELECT event_seq FROM inbound_emails WHERE route_id = ?9 AND event_seq BETWEEN ?2 AND ?3))
      AND (seq <= ?7 OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = ?8 AND webhook_deliveries.seq = events.seq)) ORDER BY seq`,
   ),
 }))
@@ -54,14 +55,20 @@ const sql = prepared((db) => ({
 /**
  * Queues a delivery of the webhook again, due now. Throws 404, 409 `webhook_inactive`, 409 `event_gone` when nothing is left to tell, and 429 for a
  * test event as `sendTestEvent`.
+ * @param find finds the webhook of `id`
  */
-export function replayDelivery(app: App, actor: Actor, id: string, deliveryId: string): Promise<Delivery> {
-  return app.commit.write((tx) => {
-    const webhook = getWebhook(tx.db, actor.accountId, id)
+export async function replayDelivery(
+  app: App,
+  actor: Actor,
+  id: string,
+  deliveryId: string,
+  find: FindWebhook = getWebhook,
+): Promise<Delivery> {
+  requireKept(app, find(app.db, actor.accountId, id), deliveryId)
+  return await app.commit.write((tx) => {
+    const webhook = find(tx.db, actor.accountId, id)
     const { seq, event, payload, uuid } = getDelivery(tx.db, webhook, deliveryId)
     requireActive(webhook)
-    if (payload === null && (seq === null || !payloadOf({ db: tx.db, keys: app.keys }, webhook.accountId, seq)))
-      throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
     const now = app.clock.now()
     if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
     requireRoom(tx, webhook, 1)
@@ -70,11 +77,19 @@ export function replayDelivery(app: App, actor: Actor, id: string, deliveryId: s
       action: 'webhook_delivery.replayed',
       resourceType: 'webhook_delivery',
       resourceId: formatUuid(uuid),
-      metadata: { webhook_id: formatUuid(webhook.uuid) },
+      metadata: { [webhook.routeId === null ? 'webhook_id' : 'route_id']: formatUuid(webhook.uuid) },
     })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     return getDelivery(tx.db, webhook, replayed)
   })
+}
+
+/** Before the transaction, since a payload may be read from files. Should it go right after, the attempt says so. */
+function requireKept(app: App, webhook: Webhook, deliveryId: string): void {
+  const { seq, payload } = getDelivery(app.db, webhook, deliveryId)
+  requireActive(webhook)
+  if (payload === null && (seq === null || !payloadOf(app, webhook.accountId, seq)))
+    throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 
 /** A range of events by position and by time, all bounds included; at least a lower one. */
@@ -97,9 +112,16 @@ export interface Replayed {
 /**
  * Queues the events of a range again, in their order. Events that are still to be told for the first time are left out. Throws 404, 409
  * `webhook_inactive` and `too_many_pending`, and 422 for a range that is wrong or holds more than MOST_REPLAYED.
+ * @param find finds the webhook of `id`
  */
-export async function replayRange(app: App, actor: Actor, id: string, input: ReplayInput): Promise<Replayed> {
-  const webhook = getWebhook(app.db, actor.accountId, id)
+export async function replayRange(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: ReplayInput,
+  find: FindWebhook = getWebhook,
+): Promise<Replayed> {
+  const webhook = find(app.db, actor.accountId, id)
   requireActive(webhook)
   const events = await wantedEvents(app, webhook, input)
   const audited = { from_seq: events[0]?.seq ?? null, to_seq: events.at(-1)?.seq ?? null, deliveries: events.length }
@@ -108,12 +130,12 @@ export async function replayRange(app: App, actor: Actor, id: string, input: Rep
     const slice = events.slice(start, start + WRITE_SLICE)
     await app.commit.write((tx) => {
       // It may have been switched off or deleted since the last slice.
-      requireActive(getWebhook(tx.db, actor.accountId, id))
+      requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
         requireRoom(tx, webhook, events.length)
         audit(app, tx, actor, {
-          action: 'webhook.replayed',
-          resourceType: 'webhook',
+          action: webhook.routeId === null ? 'webhook.replayed' : 'inbound_route.replayed',
+          resourceType: webhook.routeId === null ? 'webhook' : 'inbound_route',
           resourceId: formatUuid(webhook.uuid),
           metadata: audited,
         })
@@ -140,7 +162,17 @@ async function wantedEvents(app: App, webhook: Webhook, input: ReplayInput): Pro
   const events: EventRow[] = []
   for (let start = fromSeq; start <= toSeq; start += READ_SLICE) {
     const end = Math.min(start + READ_SLICE - 1, toSeq)
-    const rows = sql(app.db).wanted.all(webhook.accountId, start, end, from, to, codes, webhook.cursorSeq, webhook.id)
+    const rows = sql(app.db).wanted.all(
+      webhook.accountId,
+      start,
+      end,
+      from,
+      to,
+      codes,
+      webhook.cursorSeq,
+      webhook.id,
+      webhook.routeId,
+    )
     for (const row of rows) events.push(row)
     const lastAllowed = events[MOST_REPLAYED - 1]
     if (events.length > MOST_REPLAYED && lastAllowed)
@@ -214,11 +246,13 @@ function firstSeqAt(db: Database, accountId: number, last: number, time: Millis)
   return low
 }
 
-function requireActive({ isActive }: Webhook): void {
+function requireActive({ isActive, routeId }: Webhook): void {
   if (!isActive)
     throw conflict(
       'webhook_inactive',
-      'The webhook is off, so nothing is sent to it; switch it on first with a PUT of url, events and is_active true.',
+      routeId === null
+        ? 'The webhook is off, so nothing is sent to it; switch it on first with a PUT of url, events and is_active true.'
+        : 'The webhook of the route is off, so nothing is sent to it; switch it on first with a PUT of is_active true and a webhook_url.',
     )
 }
 

@@ -15,9 +15,12 @@ const sql = prepared((db) => ({
   setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = ? WHERE id = ?'),
 }))
 
+/** A new secret in clear: `whsec_` and 32 random characters. */
+export const newSecretText = (): string => `${PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
+
 /** A new secret for the webhook with this id: in clear, and sealed as its row keeps it. */
 export function makeSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
-  const clear = `${PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
+  const clear = newSecretText()
   return { clear, sealed: keys.seal(clear, secretContext(uuid)) }
 }
 

@@ -10,7 +10,7 @@ import { minutes } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { TEST_EVENT } from './event-names.ts'
 import { insertPending } from './pending.ts'
-import { getWebhook } from './webhooks.ts'
+import { type FindWebhook, getWebhook } from './webhooks.ts'
 
 /** Test events that a webhook is sent in a minute at most. */
 export const MOST_TESTS = 5
@@ -37,15 +37,17 @@ const sql = prepared((db) => ({
 
 /**
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a minute, wherever they came from.
+ * @param find finds the webhook of `id`
  * @returns what is sent, and the public id of its delivery
  */
 export function sendTestEvent(
   app: App,
   actor: Actor,
   id: string,
+  find: FindWebhook = getWebhook,
 ): Promise<{ payload: TestPayload; deliveryId: string }> {
   return app.commit.write((tx) => {
-    const { id: webhookId, uuid } = getWebhook(tx.db, actor.accountId, id)
+    const { id: webhookId, uuid, routeId } = find(tx.db, actor.accountId, id)
     const now = app.clock.now()
     requireTestAllowed(tx, webhookId, now)
     const payload: TestPayload = {
@@ -57,8 +59,8 @@ export function sendTestEvent(
     const delivery = { webhookId, seq: null, event: TEST_EVENT, payload: JSON.stringify(payload) }
     const deliveryId = formatUuid(insertPending(tx, delivery, now))
     audit(app, tx, actor, {
-      action: 'webhook.tested',
-      resourceType: 'webhook',
+      action: routeId === null ? 'webhook.tested' : 'inbound_route.tested',
+      resourceType: routeId === null ? 'webhook' : 'inbound_route',
       resourceId: formatUuid(uuid),
       metadata: { delivery_id: deliveryId },
     })

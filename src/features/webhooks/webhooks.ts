@@ -1,6 +1,6 @@
 /**
- * @module Webhooks: where an account wants to be told of events. Reads them and opens their secrets. Changes are in `change.ts`, attempts in the
- * dispatcher.
+ * @module Webhooks: where an account wants to be told of events, and those of its inbound routes. Reads them and opens their secrets. Changes are in
+ * `change.ts` and `route-webhook.ts`, attempts in the dispatcher.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -19,7 +19,7 @@ export interface Webhook {
   readonly isActive: boolean
   /** Switched off by consecutive failures, not by its user. */
   readonly offByFailures: boolean
-  /** Sealed; `openSecret` opens it. */
+  /** Sealed; `openSecret` opens it. Empty for that of an inbound route, which is signed with the account's inbound secret. */
   readonly secret: Uint8Array
   /** Consecutive failed attempts, over all events. */
   readonly failureCount: number
@@ -32,6 +32,8 @@ export interface Webhook {
   readonly updatedAt: Millis
   /** Null: it exists. */
   readonly deletedAt: Millis | null
+  /** Row of the inbound route whose mail alone it is told of; its public id is the webhook's too. Null: one that the account made. */
+  readonly routeId: number | null
 }
 
 interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures'> {
@@ -42,20 +44,24 @@ interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures'> {
 
 const COLUMNS = `id, uuid, account_id AS accountId, url, events, is_active AS isActive, off_by_failures AS offByFailures, secret,
   failure_count AS failureCount, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
-  cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt`
+  cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
 const sql = prepared((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
-    `SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+    `SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL AND route_id IS NULL`,
   ),
+  ofRoute: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE route_id = ? AND deleted_at IS NULL`),
   byUuidOfAll: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND deleted_at IS NULL`),
   active: db.prepare<Row, []>(`SELECT ${COLUMNS} FROM webhooks WHERE is_active = 1 AND deleted_at IS NULL ORDER BY id`),
   page: db.prepare<Row, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?`,
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  withRoutes: db.prepare<Row, [number, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
   ),
   count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
+    'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
   ),
 }))
 
@@ -72,17 +78,23 @@ export function findWebhookById(db: Database, id: number): Webhook | undefined {
   return row ? webhookOf(row) : undefined
 }
 
-/** The webhook with a public id, of whatever account: for the operator only. */
+/** The webhook of an inbound route; undefined: the route never had a URL. */
+export function findRouteWebhook(db: Database, routeId: number): Webhook | undefined {
+  const row = sql(db).ofRoute.get(routeId)
+  return row ? webhookOf(row) : undefined
+}
+
+/** The webhook with a public id, of whatever account, those of inbound routes too: for the operator only. */
 export function findWebhook(db: Database, id: string): Webhook | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuidOfAll.get(uuid)
   return row ? webhookOf(row) : undefined
 }
 
-/** All webhooks that want to be told, of all accounts. */
+/** All webhooks that want to be told, of all accounts, those of inbound routes too. */
 export const activeWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(webhookOf)
 
-/** The account's webhook; 404 when it has none with this id. */
+/** The webhook that the account made; 404 when it has none with this id. */
 export function getWebhook(db: Database, accountId: number, id: string): Webhook {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
@@ -90,7 +102,14 @@ export function getWebhook(db: Database, accountId: number, id: string): Webhook
   return webhookOf(row)
 }
 
-/** A page of the account's webhooks, newest first. */
+/** Finds the webhook of an id: `getWebhook`, or one that finds that of an inbound route. Throws 404. */
+export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
+
+/** The account's newest webhooks, those of its inbound routes too: for the operator only. */
+export const webhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
+  sql(db).withRoutes.all(accountId, limit).map(webhookOf)
+
+/** A page of the webhooks that the account made, newest first. */
 export const listWebhooks = (
   db: Database,
   accountId: number,
@@ -100,12 +119,12 @@ export const listWebhooks = (
   total: countWebhooks(db, accountId),
 })
 
-/** Webhooks of an account, the inactive ones too. */
+/** Webhooks that an account made, the inactive ones too. */
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 /** What the secret of a webhook is sealed for, so that it opens in no other row. */
 export const secretContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
 
-/** The signing secret in clear, `whsec_…`. Throws when the master key is not the one it was sealed with. */
+/** The signing secret in clear, `whsec_…`, of a webhook that an account made. Throws when the master key is not the one it was sealed with. */
 export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
   keys.unsealText(webhook.secret, secretContext(webhook.uuid))

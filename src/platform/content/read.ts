@@ -2,7 +2,7 @@
  * @module Reads content parts. Used by the main thread and, over read-only connections of their own, by the delivery Workers.
  */
 import type { Database } from 'bun:sqlite'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openReadOnly, prepared } from '../db/open.ts'
 
@@ -16,6 +16,12 @@ export const refOf = (month: number, id: number): number => month * ROWS_PER_MON
 export const monthName = (month: number): string =>
   `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
 
+/** The month that a name in the store's folder belongs to, database, write-ahead log or folder; undefined: none. */
+export function monthOfName(name: string): number | undefined {
+  const [, year, month] = /^(\d{4})-(\d{2})(?:\.db(?:-wal|-shm)?)?$/.exec(name) ?? []
+  return year === undefined ? undefined : Number(year) * 12 + Number(month) - 1
+}
+
 export const partFile = (folder: string, month: number, hash: Uint8Array): string =>
   join(folder, monthName(month), `${hash.toHex()}.zst`)
 
@@ -28,28 +34,53 @@ const sql = prepared((db) => ({
 export interface ContentReader {
   /** A part's bytes, decompressed. Throws when the reference leads nowhere. */
   get(ref: number): Uint8Array
+  /** Lets go of a month that is about to be dropped. */
+  release(month: number): void
   close(): void
 }
 
 export function createContentReader(folder: string): ContentReader {
   const months = new Map<number, Database>()
+  const release = (month: number): void => {
+    const db = months.get(month)
+    if (!db) return
+    months.delete(month)
+    // A connection lives, with its place on the disk, as long as its statements.
+    sql(db).get.finalize()
+    db.close()
+  }
+  const open = (month: number): Database => {
+    const path = join(folder, `${monthName(month)}.db`)
+    // Asked each time: the month may have been dropped, and a connection that is still open would keep its place on the disk.
+    if (!existsSync(path)) {
+      release(month)
+      throw new Error('content part is missing')
+    }
+    const db = months.get(month) ?? openReadOnly(path)
+    months.set(month, db)
+    return db
+  }
   return {
     get(ref) {
       const month = Math.floor(ref / ROWS_PER_MONTH)
-      let db = months.get(month)
-      if (!db) {
-        db = openReadOnly(join(folder, `${monthName(month)}.db`))
-        months.set(month, db)
-      }
-      const row = sql(db).get.get(ref % ROWS_PER_MONTH)
+      const row = sql(open(month)).get.get(ref % ROWS_PER_MONTH)
       if (!row) throw new Error('content part is missing')
-      if (row.encoding === ENCODING.file) return Bun.zstdDecompressSync(readFileSync(partFile(folder, month, row.hash)))
+      if (row.encoding === ENCODING.file) return Bun.zstdDecompressSync(fileOf(partFile(folder, month, row.hash)))
       if (!row.data) throw new Error('content part is empty')
       return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data
     },
+    release,
     close() {
-      for (const db of months.values()) db.close()
-      months.clear()
+      for (const month of months.keys()) release(month)
     },
+  }
+}
+
+function fileOf(path: string): Uint8Array {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new Error('content part is missing')
+    throw error
   }
 }

@@ -4,14 +4,14 @@
  * months; nothing here is ever updated.
  */
 import type { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Millis } from '../clock.ts'
 import { sha256 } from '../crypto.ts'
 import { Committer, type CommitterOptions, storageError } from '../db/commit.ts'
 import { openDatabase, prepared } from '../db/open.ts'
-import { type ContentReader, createContentReader, ENCODING, monthName, partFile, refOf } from './read.ts'
+import { type ContentReader, createContentReader, ENCODING, monthName, monthOfName, partFile, refOf } from './read.ts'
 
 /** A part's place: month and row, in one integer. */
 export type ContentRef = number
@@ -33,13 +33,22 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
 ) STRICT`
 
 const sql = prepared((db) => ({
-  find: db.prepare<{ id: number }, [Uint8Array]>(
-    `SELECT id FROM parts WHERE hash = ? AND size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
+  find: db.prepare<{ id: number; encoding: number }, [Uint8Array]>(
+    `SELECT id, encoding FROM parts WHERE hash = ? AND size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
   ),
   insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
     'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
   ),
 }))
+
+/** A finished file that somebody else wrote and synced: one part, compressed with zstd. */
+export interface FinishedFile {
+  readonly path: string
+  /** The first 16 bytes of the SHA-256 of the part, before it was compressed. */
+  readonly hash: Uint8Array
+  /** Of the part, before it was compressed. */
+  readonly sizeBytes: number
+}
 
 interface Prepared {
   readonly hash: Uint8Array
@@ -78,6 +87,60 @@ export class ContentStore {
     } catch (error) {
       throw storageError(error)
     }
+  }
+
+  /**
+   * Takes a finished file as a part, without reading it: the file moves to its place, which must be on the same file system, or goes when the same
+   * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
+   */
+  async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis): Promise<ContentRef> {
+    try {
+      const month = monthOf(now)
+      const committer = this.#month(month)
+      const target = partFile(this.#folder, month, hash)
+      await this.#makeMonthFolder(month)
+      // Over the same part, if it is there: what is in it is the same.
+      await rename(path, target)
+      await syncFolder(dirname(target))
+      const { id, isInline } = await committer.write((tx) => {
+        const { find, insert } = sql(tx.db)
+        const known = find.get(hash)
+        const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
+        if (!row) throw new Error('a content part was not stored')
+        return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
+      })
+      // What the database holds needs no file.
+      if (isInline) await rm(target, { force: true })
+      return refOf(month, id)
+    } catch (error) {
+      throw storageError(error)
+    }
+  }
+
+  /**
+   * Drops the months that ended before a time, with all that is in them: whoever asks for one of their parts is told that it is missing.
+   * @returns how many
+   */
+  async dropMonthsBefore(time: Millis): Promise<number> {
+    const first = monthOf(time)
+    const found = Map.groupBy(readdirSync(this.#folder), monthOfName)
+    let dropped = 0
+    for (const [month, names] of found) {
+      if (month === undefined || month >= first) continue
+      const committer = this.#months.get(month)
+      this.#months.delete(month)
+      await committer?.close()
+      this.#reader.release(month)
+      // The database before its files: rows without files would lie about what is there.
+      for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
+        await rm(join(this.#folder, name), { recursive: true, force: true })
+      dropped++
+    }
+    if (dropped > 0) {
+      await syncFolder(this.#folder)
+      this.#remembered.clear()
+    }
+    return dropped
   }
 
   #insert(db: Database, month: number, part: Prepared): number {
@@ -137,10 +200,17 @@ export class ContentStore {
         : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
     }
     const path = partFile(this.#folder, month, hash)
+    await this.#makeMonthFolder(month)
     if (!existsSync(path)) await writeFileSynced(path, await Bun.zstdCompress(part, { level: ZSTD_LEVEL }))
     // Also when the file was there: who wrote it may not have come to this yet.
     await syncFolder(dirname(path))
     return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  }
+
+  /** The folder for the files of a month, with its own entry durable. */
+  async #makeMonthFolder(month: number): Promise<void> {
+    const made = await mkdir(join(this.#folder, monthName(month)), { recursive: true, mode: 0o700 })
+    if (made !== undefined) await syncFolder(this.#folder)
   }
 }
 
@@ -155,7 +225,6 @@ let lastTemporary = 0
 
 /** Writes a file so that it appears under its name only when it is whole. */
 async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const temporary = `${path}.${++lastTemporary}.tmp`
   try {
     const file = await open(temporary, 'w', 0o600)

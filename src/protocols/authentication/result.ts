@@ -19,6 +19,8 @@ export interface AuthenticationResult {
       readonly domain: string
       readonly client_ip: string
       readonly helo: string
+      /** Whose domain was checked: the reverse-path's, or that of HELO when it is null (RFC 7208 §2.4). Left out: nothing was. */
+      readonly identity?: 'mailfrom' | 'helo'
       readonly comment: string | null
     }
     /** Of at most the first 10 signatures. */

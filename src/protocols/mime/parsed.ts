@@ -9,7 +9,7 @@ export interface ParsedAttachment {
   /** Without angle brackets. */
   readonly contentId: string | null
   readonly disposition: 'attachment' | 'inline'
-  /** Decoded. */
+  /** Decoded; nothing else lies in its buffer. */
   readonly content: Uint8Array
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { EVENT_TYPES } from '#features/events/record.ts'
+import { EVENT_TYPES, record } from '#features/events/record.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectRefusal, UUID } from '#test/support/email-api.ts'
 import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents } from './feed-client.ts'
@@ -112,18 +113,56 @@ describe('the feed', () => {
       const { data, next_after } = await page(api, query)
       return { types: data.map(({ seq, type }) => [seq, type]), next_after }
     }
+    const count = EVENT_TYPES.length
+    const next_after = count + 2
     for (const [index, type] of EVENT_TYPES.slice(1, 6).entries())
-      expect(await found(`?types=${type}`)).toEqual({ types: [[index + 2, type]], next_after: 16 })
+      expect(await found(`?types=${type}`)).toEqual({ types: [[index + 2, type]], next_after })
     expect(await found('?types=uncertain,%20bounced,bounced')).toEqual({
       types: [
         [7, 'bounced'],
         [14, 'uncertain'],
-        [15, 'bounced'],
+        [count + 1, 'bounced'],
       ],
-      next_after: 16,
+      next_after,
     })
     expect(await found('?types=bounced&limit=1')).toEqual({ types: [[7, 'bounced']], next_after: 7 })
-    expect(await found('?types=bounced&after=15')).toEqual({ types: [], next_after: 16 })
+    expect(await found(`?types=bounced&after=${count + 1}`)).toEqual({ types: [], next_after })
+  })
+
+  test('has mail that came in with its ids, of no email', async () => {
+    await using service = await createTestApi()
+    const { app, actor, api } = service
+    const [inbound, mailbox, message] = [newUuid(), newUuid(), newUuid()].map(formatUuid)
+    const dataOf = { inbound_email_id: inbound ?? '' }
+    const ids = { mailbox_id: mailbox ?? '', mailbox_message_id: message ?? '' }
+    await app.commit.write((tx) => {
+      const event = { accountId: actor.accountId, at: app.eventTime() }
+      record(tx, { ...event, type: 'queued' })
+      record(tx, { ...event, type: 'email.inbound', data: dataOf })
+      record(tx, { ...event, type: 'mailbox.message.received', data: ids })
+    })
+    const { data, next_after } = await page(api, '?types=email.inbound,mailbox.message.received')
+    expect({ next_after, data }).toEqual({
+      next_after: 3,
+      data: [
+        expect.objectContaining({
+          seq: 2,
+          type: 'email.inbound',
+          event_type: 'email.inbound',
+          email_id: null,
+          recipient: null,
+          raw_payload: dataOf,
+        }),
+        expect.objectContaining({
+          seq: 3,
+          type: 'mailbox.message.received',
+          event_type: 'mailbox.message.received',
+          email_id: null,
+          recipient: null,
+          raw_payload: ids,
+        }),
+      ],
+    })
   })
 
   test.each(['opend', ',', 'sent,', 'sent;opened', '__proto__', 'SENT'])(

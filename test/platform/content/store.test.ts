@@ -1,9 +1,11 @@
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createZstdCompress } from 'node:zlib'
 import { createContentReader } from '#platform/content/read.ts'
-import { ContentStore } from '#platform/content/store.ts'
+import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
+import { sha256 } from '#platform/crypto.ts'
 
 const folders: string[] = []
 afterEach(() => {
@@ -75,4 +77,150 @@ test('a reference that leads nowhere throws', async () => {
   const [ref = 0] = await store.put([bytes(10, 1)], NOVEMBER)
   expect(() => store.get(ref + 1)).toThrow('content part is missing')
   await store.close()
+})
+
+/** A spooled file as the listener makes it: compressed as a stream, so that its size is not in it. */
+async function spooled(folder: string, part: Uint8Array, name = 'spooled'): Promise<FinishedFile> {
+  const path = join(folder, name)
+  const stream = createZstdCompress()
+  stream.end(part)
+  const packed: Buffer[] = []
+  for await (const chunk of stream) packed.push(chunk as Buffer)
+  writeFileSync(path, Buffer.concat(packed))
+  return { path, hash: sha256(part).subarray(0, 16), sizeBytes: part.length }
+}
+
+describe('a finished file that is taken', () => {
+  test('moves to its place, and its part comes back byte for byte, also after a restart', async () => {
+    const folder = newFolder()
+    const part = bytes(700_000, 1)
+    const file = await spooled(newFolder(), part)
+    const store = new ContentStore(folder)
+    const ref = await store.adopt(file, NOVEMBER)
+    expect(Buffer.compare(store.get(ref), part)).toBe(0)
+    expect(existsSync(file.path)).toBe(false)
+    expect(readdirSync(join(folder, '2026-11'))).toEqual([`${file.hash.toHex()}.zst`])
+    await store.close()
+    const again = new ContentStore(folder)
+    expect(Buffer.compare(again.get(ref), part)).toBe(0)
+    await again.close()
+  })
+
+  test('is one part with an equal one, whichever came first and however', async () => {
+    const folder = newFolder()
+    const other = newFolder()
+    const store = new ContentStore(folder)
+    const [first, second] = [bytes(700_000, 1), bytes(700_000, 2)]
+    const adopted = await store.adopt(await spooled(other, first), NOVEMBER)
+    expect(await store.put([first], NOVEMBER)).toEqual([adopted])
+    const [put] = await store.put([second], NOVEMBER)
+    expect(await store.adopt(await spooled(other, second), NOVEMBER)).toBe(put as number)
+    const third = bytes(700_000, 3)
+    const [one, two, three] = await Promise.all([
+      store.adopt(await spooled(other, third, 'a'), NOVEMBER),
+      store.adopt(await spooled(other, third, 'b'), NOVEMBER),
+      store.put([third], NOVEMBER).then(([ref]) => ref),
+    ])
+    expect([two, three]).toEqual([one, one])
+    expect([rows(store), readdirSync(other), readdirSync(join(folder, '2026-11')).length]).toEqual([3, [], 3])
+    await store.close()
+  })
+
+  test('leaves no file when the database holds the part', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const part = bytes(50_000, 1)
+    const [put] = await store.put([part], NOVEMBER)
+    const file = await spooled(newFolder(), part)
+    expect(await store.adopt(file, NOVEMBER)).toBe(put as number)
+    expect([existsSync(file.path), readdirSync(join(folder, '2026-11'))]).toEqual([false, []])
+    expect(Buffer.compare(store.get(put as number), part)).toBe(0)
+    await store.close()
+  })
+
+  test('that is not there rejects and leaves no row', async () => {
+    const store = new ContentStore(newFolder())
+    const file = { path: join(newFolder(), 'none'), hash: sha256(bytes(1, 1)).subarray(0, 16), sizeBytes: 300_000 }
+    await expect(store.adopt(file, NOVEMBER)).rejects.toThrow('ENOENT')
+    expect(rows(store)).toBe(0)
+    await store.close()
+  })
+})
+
+/** Counts also those that are deleted. */
+function openFilesBelow(folder: string): number {
+  const targets = readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return [readlinkSync(join('/proc/self/fd', fd))]
+    } catch {
+      return []
+    }
+  })
+  return targets.filter((path) => path.startsWith(folder)).length
+}
+
+describe('months that are dropped', () => {
+  const DECEMBER = Date.UTC(2026, 11, 1)
+  const JANUARY = Date.UTC(2027, 0, 1)
+
+  test('are those that ended before the time, with database, log and files; their parts are missing from then on', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const [small = 0, large = 0] = await store.put([bytes(500, 1), bytes(700_000, 2)], NOVEMBER)
+    const [kept = 0] = await store.put([bytes(500, 1)], DECEMBER)
+    const reader = createContentReader(folder)
+    expect(reader.get(small).length + reader.get(large).length + store.get(small).length).toBe(701_000)
+    expect(await store.dropMonthsBefore(DECEMBER - 1)).toBe(0)
+    expect(store.get(small).length).toBe(500)
+    expect(await store.dropMonthsBefore(DECEMBER)).toBe(1)
+    for (const ref of [small, large]) {
+      expect(() => store.get(ref)).toThrow('content part is missing')
+      expect(() => reader.get(ref)).toThrow('content part is missing')
+    }
+    expect([store.get(kept).length, reader.get(kept).length]).toEqual([500, 500])
+    expect(readdirSync(folder).filter((name) => name.startsWith('2026-11'))).toEqual([])
+    reader.close()
+    await store.close()
+  })
+
+  test('a reader that had a month open keeps none of its place on the disk', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const [ref = 0] = await store.put([bytes(500, 1)], NOVEMBER)
+    const reader = createContentReader(folder)
+    reader.get(ref)
+    await store.dropMonthsBefore(DECEMBER)
+    const before = openFilesBelow(folder)
+    expect(() => reader.get(ref)).toThrow('content part is missing')
+    expect(openFilesBelow(folder)).toBeLessThan(before)
+    reader.close()
+    await store.close()
+  })
+
+  test('are found in the folder, also what a crash left of them; other files stay', async () => {
+    const folder = newFolder()
+    const before = new ContentStore(folder)
+    await before.put([bytes(700_000, 1)], NOVEMBER)
+    await before.put([bytes(500, 1)], JANUARY)
+    await before.close()
+    rmSync(join(folder, '2026-11.db'))
+    mkdirSync(join(folder, '2026-10'))
+    writeFileSync(join(folder, '2026-10', 'part.zst'), 'x')
+    writeFileSync(join(folder, '2026-09.db-wal'), 'x')
+    writeFileSync(join(folder, 'notes-2026-01.txt'), 'x')
+    const store = new ContentStore(folder)
+    expect(await store.dropMonthsBefore(JANUARY)).toBe(3)
+    expect(readdirSync(folder).filter((name) => !name.startsWith('2027-01'))).toEqual(['notes-2026-01.txt'])
+    await store.close()
+  })
+
+  test('a month can be filled again after it was dropped, and equal parts are stored anew', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    await store.put([bytes(500, 1), bytes(700_000, 2)], NOVEMBER)
+    await store.dropMonthsBefore(DECEMBER)
+    const refs = await store.put([bytes(500, 1), bytes(700_000, 2)], NOVEMBER)
+    expect(refs.map((ref) => store.get(ref).length)).toEqual([500, 700_000])
+    await store.close()
+  })
 })

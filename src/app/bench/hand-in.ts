@@ -1,0 +1,90 @@
+/**
+ * @module The mail server of the bench that hands messages in, in a process of its own: over kept connections, one message at a time on each, and
+ * measures what it waits for the 250. Speaks just the SMTP that this needs, so that it takes little of the machine.
+ */
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import type { Clock } from '#platform/clock.ts'
+import { type LoadResult, summary } from './load.ts'
+
+export interface HandInJob {
+  readonly port: number
+  readonly connections: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  /** All messages, one after the other. */
+  readonly file: string
+  /** Where each begins in it; the last place is its end. */
+  readonly places: readonly number[]
+}
+
+const END = Buffer.from('\r\n.\r\n')
+
+/** Hands every message in once; resolves when the last 250 is there. Rejects when a connection is lost. */
+export async function runHandIn(job: HandInJob, clock: Clock): Promise<LoadResult> {
+  const messages = readFileSync(job.file)
+  const waitedMs: number[] = []
+  let next = 0
+  let refused = 0
+  const startedMs = clock.monotonicMs()
+
+  const session = async (): Promise<void> => {
+    const socket = connect({ host: '127.0.0.1', port: job.port, noDelay: true })
+    const replies = repliesOf(socket)
+    await replies(1)
+    socket.write('EHLO hander.bench.test\r\n')
+    await replies(1)
+    while (next < job.places.length - 1) {
+      const number = next++
+      const message = messages.subarray(job.places[number], job.places[number + 1])
+      const beginMs = clock.monotonicMs()
+      socket.write(`MAIL FROM:<${job.mailFrom}>\r\n`)
+      await replies(1)
+      socket.write(`RCPT TO:<${job.rcptTo}>\r\n`)
+      await replies(1)
+      socket.write('DATA\r\n')
+      await replies(1)
+      socket.write(message)
+      socket.write(END)
+      if ((await replies(1)).startsWith('250')) waitedMs.push(clock.monotonicMs() - beginMs)
+      else refused++
+    }
+    socket.end('QUIT\r\n')
+  }
+  await Promise.all(Array.from({ length: job.connections }, session))
+  return summary(waitedMs, refused, (clock.monotonicMs() - startedMs) / 1000)
+}
+
+/** Waits for so many replies, and gives the last. */
+function repliesOf(socket: Socket): (count: number) => Promise<string> {
+  let text = ''
+  let wake = () => {}
+  let failed: Error | undefined
+  socket.setEncoding('latin1')
+  socket.on('data', (chunk: string) => {
+    text += chunk
+    wake()
+  })
+  const fail = (reason: string) => {
+    failed ??= new Error(`a connection of the bench was lost: ${reason}`)
+    wake()
+  }
+  socket.on('error', (error) => fail(error.message))
+  socket.on('close', () => fail('closed'))
+  return async (count) => {
+    for (let last = ''; ; ) {
+      for (let match = LAST_LINE.exec(text); match; match = LAST_LINE.exec(text)) {
+        text = text.slice(match.index + match[0].length)
+        last = match[0]
+        if (--count === 0) return last
+      }
+      if (failed) throw failed
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+  }
+}
+
+/** A reply has many lines, and a space behind the code of its last (RFC 5321 §4.2.1). */
+const LAST_LINE = /^\d{3}(?: .*)?\r\n/m

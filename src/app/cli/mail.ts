@@ -1,0 +1,214 @@
+/**
+ * @module `tassis mail`: mail for whoever runs the service, which comes to postmaster and abuse or could not be made out. Strangers wrote it: nothing of it
+ * reaches the terminal but text, and its HTML is never shown as such.
+ */
+import { type Command, Option } from 'commander'
+import {
+  deleteOperatorMail,
+  findOperatorMail,
+  listOperatorMail,
+  OPERATOR_MAIL_KINDS,
+  type OperatorMail,
+  type OperatorMailKind,
+} from '#features/postmaster/store.ts'
+import { loadConfig } from '#platform/config.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
+import { type Call, withData } from './call.ts'
+import { CommandError, operation } from './operation.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
+import { print, printable, printJson, report, shortened, table, utc } from './output.ts'
+
+interface ShownMail {
+  readonly id: string
+  readonly kind: string
+  /** Why it is here. */
+  readonly reason: string
+  /** Empty: the null reverse-path. */
+  readonly mail_from: string
+  readonly rcpt_to: readonly string[]
+  readonly from: string | null
+  readonly subject: string
+  readonly source_ip: string
+  readonly size_bytes: number
+  readonly received_at: string
+}
+
+const shownMail = (mail: OperatorMail): ShownMail => ({
+  id: formatUuid(mail.uuid),
+  kind: mail.kind,
+  reason: mail.reason,
+  mail_from: mail.mailFrom,
+  rcpt_to: mail.rcptTo,
+  from: mail.from,
+  subject: mail.subject,
+  source_ip: mail.sourceIp,
+  size_bytes: mail.sizeBytes,
+  received_at: isoTime(mail.createdAt),
+})
+
+interface ListInput {
+  readonly kind?: OperatorMailKind
+  readonly limit: number
+}
+
+const list = operation('mail.list', ({ opened: { app } }, { kind, limit }: ListInput) => {
+  const { mail, total } = listOperatorMail(app.db, { kind, limit })
+  return { total, mail: mail.map(shownMail) }
+})
+
+interface MailInput {
+  readonly id: string
+}
+
+const show = operation('mail.show', ({ opened: { app } }, { id }: MailInput) => shownMail(findOperatorMail(app.db, id)))
+
+/** Octets of a message that travel at once. */
+const SLICE_BYTES = 16 * MiB
+
+interface Slice {
+  readonly base64: string
+  /** Where to go on; null at the end. */
+  readonly next: number | null
+}
+
+/** A part of the message as it came, from `offset` on; null when it is no longer kept. */
+const raw = operation(
+  'mail.raw',
+  ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Slice | null => {
+    const { rawRef } = findOperatorMail(app.db, id)
+    let bytes: Uint8Array
+    try {
+      bytes = app.rawMail.get(rawRef)
+    } catch (error) {
+      // Its month is gone, or was not copied with a backup: what the list says of it is still worth showing.
+      app.log.warn({ err: error, mail: id }, 'a message for the operator cannot be read')
+      return null
+    }
+    const end = Math.min(offset + SLICE_BYTES, bytes.length)
+    return {
+      base64: Buffer.from(bytes.subarray(offset, end)).toString('base64'),
+      next: end < bytes.length ? end : null,
+    }
+  },
+)
+
+const remove = operation('mail.delete', async ({ opened: { app } }, { id }: MailInput) => {
+  await deleteOperatorMail(app, id)
+  return { deleted: id }
+})
+
+export const mailOperations = [list, show, raw, remove]
+
+export function addMailCommands(program: Command): void {
+  const mail = program
+    .command('mail')
+    .description('mail for the operator: to postmaster and abuse, and reports that could not be made out')
+
+  withLimit(withJson(mail.command('list').description('show the newest')), 'most that are shown', 30)
+    .addOption(new Option('--kind <kind>', 'only of this kind').choices(OPERATOR_MAIL_KINDS))
+    .action(async (options: JsonOption & ListInput) => {
+      const { kind, limit } = options
+      const input = { limit, ...(kind !== undefined && { kind }) }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      report(options, found, listText)
+    })
+
+  withJson(mail.command('show').description('show a message'))
+    .argument('<id>', 'as `tassis mail list` shows it')
+    .option('--raw', 'the message as it came, without what a terminal obeys; with --json exactly, in base64')
+    .action(async (id: string, options: JsonOption & { raw?: boolean }) => {
+      await withData(loadConfig().config, async (call) => {
+        const shown = await call(show, { id })
+        const bytes = await rawOf(call, id)
+        if (!options.raw) {
+          const text = bytes === null ? null : await textOf(bytes, shown.mail_from)
+          report(options, { ...shown, text }, (value) => mailText(value, bytes === null))
+        } else if (bytes === null) throw new CommandError(GONE)
+        else if (options.json) printJson({ ...shown, raw_base64: bytes.toString('base64') })
+        else print(printableLines(bytes.toString('utf8')))
+      })
+    })
+
+  withJson(mail.command('delete').description('delete a message for good'))
+    .argument('<id>', 'as `tassis mail list` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(remove, { id }))
+      report(options, done, () => 'Deleted.')
+    })
+}
+
+/** The message as it came; null when it is no longer kept. */
+async function rawOf(call: Call, id: string): Promise<Buffer | null> {
+  const slices: Buffer[] = []
+  for (let offset: number | null = 0; offset !== null; ) {
+    const slice: Slice | null = await call(raw, { id, offset })
+    if (slice === null) return null
+    slices.push(Buffer.from(slice.base64, 'base64'))
+    offset = slice.next
+  }
+  return Buffer.concat(slices)
+}
+
+const GONE = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
+
+/** Characters of the text; whoever wants more asks for the whole message. */
+const MOST_TEXT_CHARACTERS = 100_000
+
+/** The text of a message; null when it has none, or cannot be parsed. */
+async function textOf(bytes: Uint8Array, mailFrom: string): Promise<string | null> {
+  // Loaded here: no other command parses mail.
+  const { parseMessage, Unparseable } = await import('#protocols/mime/parse.ts')
+  try {
+    const { text } = await parseMessage(bytes, { mailFrom })
+    return text === null ? null : shortened(text, MOST_TEXT_CHARACTERS)
+  } catch (error) {
+    if (error instanceof Unparseable) return null
+    throw error
+  }
+}
+
+/** Text of several lines, without anything that a terminal obeys. */
+const printableLines = (text: string): string => text.trimEnd().split(/\r?\n/).map(printable).join('\n')
+
+const addressText = (address: string): string => (address === '' ? '<>' : address)
+
+function mailText(mail: ShownMail & { readonly text: string | null }, isGone: boolean): string {
+  if (mail.text !== null) return `${headText(mail)}\n\n${printableLines(mail.text)}`
+  return `${headText(mail)}\n\n(${isGone ? GONE : 'It has no text that can be shown; --raw shows all of it.'})`
+}
+
+const headText = (mail: ShownMail): string =>
+  (
+    [
+      ['Received', `${utc(mail.received_at)} from ${mail.source_ip}, ${mail.size_bytes} bytes`],
+      ['Kind', mail.kind],
+      ['Why here', mail.reason],
+      ['Envelope', `${addressText(mail.mail_from)} to ${mail.rcpt_to.join(', ')}`],
+      ['From', mail.from ?? ''],
+      ['Subject', mail.subject],
+    ] as const
+  )
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
+    .join('\n')
+
+const LONGEST_CELL = 60
+
+function listText({ mail, total }: { readonly mail: readonly ShownMail[]; readonly total: number }): string {
+  if (mail.length === 0) return 'There is none.'
+  return [
+    table(
+      ['ID', 'RECEIVED', 'KIND', 'FROM', 'SUBJECT', 'WHY HERE'],
+      mail.map((row) => [
+        row.id,
+        utc(row.received_at),
+        row.kind,
+        shortened(row.from ?? addressText(row.mail_from), LONGEST_CELL),
+        shortened(row.subject, LONGEST_CELL),
+        row.reason,
+      ]),
+    ),
+    ...(total > mail.length ? [`… and ${total - mail.length} more (--limit)`] : []),
+  ].join('\n')
+}

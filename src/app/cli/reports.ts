@@ -1,0 +1,151 @@
+/**
+ * @module `tassis reports`: the reports that other hosts send about the mail of domains here, DMARC aggregate and TLS-RPT. Strangers wrote them: nothing
+ * of them reaches the terminal but text.
+ */
+import type { Command } from 'commander'
+import { findReport, listReports, type StoredReport } from '#features/reports/store.ts'
+import { loadConfig } from '#platform/config.ts'
+import { invalid, notFound } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { parseDomain } from '#protocols/address/domain.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type JsonOption, withJson, withLimit } from './options.ts'
+import { printable, report, shortened, table, utc } from './output.ts'
+
+interface ShownReport {
+  readonly id: string
+  /** `dmarc` or `tls`. */
+  readonly kind: string
+  /** Name of the account that has the domain; null: nobody. */
+  readonly account: string | null
+  readonly domain: string
+  readonly organisation: string
+  readonly report_id: string
+  readonly period_start: string | null
+  readonly period_end: string | null
+  readonly size_bytes: number
+  readonly received_at: string
+}
+
+const shownReport = (stored: StoredReport): ShownReport => ({
+  id: formatUuid(stored.uuid),
+  kind: stored.kind,
+  account: stored.account,
+  domain: stored.domain,
+  organisation: stored.organisation,
+  report_id: stored.reportId,
+  period_start: isoTimeOrNull(stored.beginAt),
+  period_end: isoTimeOrNull(stored.endAt),
+  size_bytes: stored.sizeBytes,
+  received_at: isoTime(stored.createdAt),
+})
+
+interface ListInput {
+  readonly domain?: string
+  readonly limit: number
+}
+
+const list = operation('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
+  // One more than is shown tells whether there are more; counting all would read them all.
+  const found = listReports(app.db, { domain: domain === undefined ? undefined : domainName(domain), limit: limit + 1 })
+  return { has_more: found.length > limit, reports: found.slice(0, limit).map(shownReport) }
+})
+
+function domainName(text: string): string {
+  const parsed = parseDomain(text)
+  if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
+  return parsed.domain
+}
+
+const show = operation('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
+  const stored = findReport(app.db, id)
+  let content: Uint8Array
+  try {
+    content = app.content.get(stored.contentRef)
+  } catch (error) {
+    app.log.warn({ err: error, report: id }, 'the content of a report could not be read')
+    throw notFound('report_content_gone', 'The report itself is no longer kept; only what the list says of it is left.')
+  }
+  return { ...shownReport(stored), content: new TextDecoder().decode(content) }
+})
+
+export const reportOperations = [list, show]
+
+export function addReportCommands(program: Command): void {
+  const reports = program
+    .command('reports')
+    .description('DMARC and TLS reports that other hosts send about the mail of your domains')
+
+  withLimit(withJson(reports.command('list').description('show the newest')), 'most that are shown', 30)
+    .option('--domain <domain>', 'only of this domain')
+    .action(async (options: JsonOption & ListInput) => {
+      const { domain, limit } = options
+      const input = { limit, ...(domain !== undefined && { domain }) }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      report(options, found, listText)
+    })
+
+  withJson(reports.command('show').description('show a report as it came, unpacked: XML or JSON'))
+    .argument('<id>', 'as `tassis reports list` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      const found = await withData(loadConfig().config, (call) => call(show, { id }))
+      report(options, found, (shown) => `${headText(shown)}\n\n${printableLines(shown.content)}`)
+    })
+}
+
+/** Text of several lines, without anything that a terminal obeys. */
+const printableLines = (text: string): string =>
+  text
+    .trimEnd()
+    .split(/\r?\n/)
+    .map((line) => line.split('\t').map(printable).join('\t'))
+    .join('\n')
+
+const LONGEST_CELL = 40
+
+function listText({
+  reports,
+  has_more,
+}: {
+  readonly reports: readonly ShownReport[]
+  readonly has_more: boolean
+}): string {
+  if (reports.length === 0) return 'There is none.'
+  return [
+    table(
+      ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
+      reports.map((row) => [
+        row.id,
+        utc(row.received_at),
+        row.kind,
+        row.domain,
+        shortened(row.organisation, LONGEST_CELL),
+        periodText(row),
+        row.account ?? '',
+      ]),
+    ),
+    ...(has_more ? ['… and more (--limit)'] : []),
+  ].join('\n')
+}
+
+/** Days, since nearly all reports cover whole ones: `2026-11-20` or `2026-11-19 to 2026-11-20`. */
+function periodText({ period_start, period_end }: ShownReport): string {
+  const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
+  return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
+}
+
+const headText = (shown: ShownReport): string =>
+  (
+    [
+      ['Received', `${utc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
+      ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
+      ['Domain', `${shown.domain} (${shown.account === null ? 'of no account' : `account ${shown.account}`})`],
+      ['From', shown.organisation],
+      ['Id', shown.report_id],
+      ['Period', periodText(shown)],
+    ] as const
+  )
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
+    .join('\n')

@@ -1,0 +1,52 @@
+/** @module Contacts of a mailbox: who has written to it, how often, and when last. */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { Mailbox } from './mailboxes.ts'
+
+export interface Contact {
+  readonly address: string
+  readonly name: string | null
+  readonly messageCount: number
+  readonly lastMessageAt: Millis
+}
+
+const sql = prepared((db) => ({
+  add: db.prepare(
+    `INSERT INTO mailbox_contacts (mailbox_id, address, name, message_count, last_message_at) VALUES (?, ?, ?, 1, ?)
+     ON CONFLICT DO UPDATE SET name = coalesce(excluded.name, name), message_count = message_count + 1, last_message_at = excluded.last_message_at`,
+  ),
+  take: db.prepare(
+    'UPDATE mailbox_contacts SET message_count = message_count - 1 WHERE mailbox_id = ? AND address = ?',
+  ),
+  dropEmpty: db.prepare('DELETE FROM mailbox_contacts WHERE mailbox_id = ? AND address = ? AND message_count = 0'),
+  page: db.prepare<Contact, [number, number, number]>(
+    `SELECT address, name, message_count AS messageCount, last_message_at AS lastMessageAt FROM mailbox_contacts WHERE mailbox_id = ?
+     ORDER BY last_message_at DESC, address DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM mailbox_contacts WHERE mailbox_id = ?'),
+}))
+
+/** Counts a message of a sender. @param contact.address normalised */
+export const countContact = (
+  tx: Tx,
+  mailboxId: number,
+  contact: { readonly address: string; readonly name: string | null; readonly at: Millis },
+): void => void sql(tx.db).add.run(mailboxId, contact.address, contact.name, contact.at)
+
+/** Takes a message of a sender out of the count; who has none any more is no contact. */
+export function uncountContact(tx: Tx, mailboxId: number, address: string): void {
+  sql(tx.db).take.run(mailboxId, address)
+  sql(tx.db).dropEmpty.run(mailboxId, address)
+}
+
+/** A page of the contacts, who wrote last first. */
+export const listContacts = (
+  db: Database,
+  mailbox: Pick<Mailbox, 'id'>,
+  page: { readonly limit: number; readonly offset: number },
+): { contacts: Contact[]; total: number } => ({
+  contacts: sql(db).page.all(mailbox.id, page.limit, page.offset),
+  total: sql(db).count.get(mailbox.id)?.n ?? 0,
+})

@@ -1,0 +1,105 @@
+/** @module What agent mailboxes say: replies and the auto-responder. Paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { tooMany } from '#platform/errors.ts'
+import { one } from '#platform/http/envelope.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
+import { sendingAccount } from '../accounts/accounts.ts'
+import { AutoResponder, AutoResponderChange, changeAutoResponder } from './auto-settings.ts'
+import { replyTo } from './reply.ts'
+
+const tags = ['Agent mailboxes']
+const ID = Type.String({ description: 'Id of the mailbox.' })
+
+const NewReply = Closed(
+  {
+    text_body: OptionalNullable(Type.String(), { description: 'Text body; made from the HTML when it is missing.' }),
+    html_body: OptionalNullable(Type.String(), { description: 'HTML body.' }),
+  },
+  { description: 'At least one body.' },
+)
+
+const ReplyRecord = Type.Object({
+  id: Uuid({ description: 'Id of the email: GET /v1/emails/{id} tells what became of it.' }),
+  status: Type.String({ description: '`queued`; of a repeated request, the status now.' }),
+  message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
+  to: Type.String({ description: 'Whom it goes to: Reply-To of the message, else From; joined with ", ".' }),
+  subject: Type.String({ description: 'Subject: that of the message after "Re: ".' }),
+})
+
+const IDEMPOTENCY_KEY = {
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header' as const,
+      required: false,
+      description: 'The same reply with the same key has the first answer again and sends nothing new.',
+      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
+    },
+  ],
+}
+
+export const conversationRoutes = (app: App) => {
+  const limiter = createRateLimiter(app.clock)
+
+  /** As fast as sends, counted for themselves. */
+  const takeRate = (actor: Actor): void => {
+    if (sendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
+    const taken = limiter.take(String(actor.accountId), 1, {
+      ratePerSecond: app.config.sendRatePerSecond,
+      burst: app.config.sendBurst,
+    })
+    if (!taken.ok)
+      throw tooMany(
+        'rate_limited',
+        `More than ${app.config.sendRatePerSecond} replies a second; wait before the next.`,
+        taken.retryAfterSeconds,
+      )
+  }
+
+  return new Elysia({ prefix: '/v1/agent-mailboxes' })
+    .use(authenticated)
+    .post(
+      '/:id/messages/:mid/reply',
+      async ({ actor, params, body, headers, set, status }) => {
+        const { reply, mismatch } = await replyTo(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
+          idempotencyHeader: headers['idempotency-key'],
+          admit: () => takeRate(actor),
+        })
+        if (mismatch) set.headers['idempotency-mismatch'] = 'true'
+        return status(201, one(reply))
+      },
+      {
+        params: Type.Object({ id: ID, mid: Type.String({ description: 'Id of a message that was received.' }) }),
+        body: NewReply,
+        response: { 201: One(ReplyRecord) },
+        detail: {
+          summary: 'Reply to a message',
+          description:
+            'Sends an email from the mailbox, in the thread of the message. It counts and is refused as every send; answers when it is on disk.',
+          tags,
+          ...IDEMPOTENCY_KEY,
+          ...requires('mailboxes:write'),
+        },
+      },
+    )
+    .patch(
+      '/:id/auto-responder',
+      async ({ actor, params, body }) => one(await changeAutoResponder(app, actor, params.id, body)),
+      {
+        params: Type.Object({ id: ID }),
+        body: AutoResponderChange,
+        response: One(AutoResponder),
+        detail: {
+          summary: 'Change the auto-responder of a mailbox',
+          description:
+            'Each sender is answered once a day at most, and no automatic message, mailing list or forged sender ever is (RFC 3834). The mailbox shows it as `auto_responder`.',
+          tags,
+          ...requires('mailboxes:write'),
+        },
+      },
+    )
+}

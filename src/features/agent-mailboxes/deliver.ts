@@ -1,0 +1,127 @@
+/**
+ * @module Puts a message that came in into a mailbox, with all that goes with it, inside the transaction of whoever processes it. Never throws for
+ * what a stranger sent.
+ */
+import type { App } from '#features/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { record } from '../events/record.ts'
+import type { Received, StoredMessage } from '../received.ts'
+import type { KeptAttachment } from './attachments.ts'
+import { countContact } from './contacts.ts'
+import { headerBound, nameOf } from './header-text.ts'
+import type { Mailbox } from './mailboxes.ts'
+import { indexMessage } from './search.ts'
+import { threadFor } from './threads.ts'
+
+export { findMailbox } from './mailboxes.ts'
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
+     to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, authentication,
+     classification, labels, received_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+  ),
+  count: db.prepare(
+    'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1 WHERE id = ?',
+  ),
+}))
+
+/** What is known of a message beside itself. */
+export interface DeliveryExtra {
+  /** Left out: nothing classifies. */
+  readonly classification?: { readonly label: string; readonly confidence: number } | undefined
+}
+
+/**
+ * Stores a message in a mailbox: the row, its thread, the search index, the counts, the event `mailbox.message.received`. Whoever waits for the
+ * next message is woken once it is on disk.
+ */
+export function deliverToMailbox(
+  app: App,
+  tx: Tx,
+  mailbox: Mailbox,
+  received: Received & { readonly message: StoredMessage },
+  extra: DeliveryExtra = {},
+): { readonly uuid: UuidBytes; readonly id: number; readonly threadId: number } {
+  const { message, envelope, authentication } = received
+  const at = app.eventTime()
+  const uuid = newUuid()
+  const messageId = idOrNull(message.messageId)
+  const inReplyTo = idOrNull(message.inReplyTo)
+  const references = referencesOf(message.references)
+  const subject = headerBound(message.subject)
+  const from = headerBound(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom)
+  // Who wrote without a usable From is known by the envelope alone.
+  const fromAddress = headerBound(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom))
+  const threadId = threadFor(tx, mailbox, { messageId, inReplyTo, references, subject, at })
+  const inserted = sql(tx.db).insert.get(
+    uuid,
+    mailbox.id,
+    threadId,
+    messageId,
+    inReplyTo,
+    references.length > 0 ? references.join(' ') : null,
+    headerBound(envelope.mailFrom),
+    from,
+    fromAddress,
+    orNull(message.to),
+    orNull(message.cc),
+    orNull(message.replyTo),
+    subject,
+    message.textRef,
+    message.strippedRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+    envelope.rawRef,
+    envelope.sizeBytes,
+    envelope.sourceIp,
+    JSON.stringify(authentication),
+    extra.classification ? JSON.stringify(extra.classification) : null,
+    envelope.receivedAt,
+    at,
+  )
+  if (!inserted) throw new Error('the message was not stored')
+  indexMessage(tx, inserted.id, {
+    mailboxId: mailbox.id,
+    subject,
+    sender: `${from} ${fromAddress}`,
+    body: message.text ?? '',
+  })
+  sql(tx.db).count.run(mailbox.id)
+  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: nameOf(from), at })
+  record(tx, {
+    accountId: mailbox.accountId,
+    type: 'mailbox.message.received',
+    at,
+    data: { mailbox_id: formatUuid(mailbox.uuid), mailbox_message_id: formatUuid(uuid) },
+  })
+  tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
+  return { uuid, id: inserted.id, threadId }
+}
+
+const orNull = (header: string | null): string | null => (header === null ? null : headerBound(header))
+
+/** RFC 5322 §2.1.1: a line has 998 octets, so a longer id was made by nobody's mail program. */
+const LONGEST_ID = 998
+const MOST_REFERENCES = 50
+
+const idOrNull = (id: string | null): string | null => (id !== null && id.length <= LONGEST_ID ? id : null)
+
+/** The first, which is the beginning of the conversation, and the last ones. */
+function referencesOf(references: readonly string[]): string[] {
+  const ids = references.filter((id) => id.length <= LONGEST_ID)
+  return ids.length <= MOST_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MOST_REFERENCES)]
+}
+
+const keptAttachment = (attachment: StoredMessage['attachments'][number]): KeptAttachment => ({
+  filename: attachment.filename,
+  content_type: attachment.contentType,
+  size: attachment.sizeBytes,
+  content_id: attachment.contentId,
+  disposition: attachment.disposition,
+  ref: attachment.ref,
+})

@@ -1,0 +1,181 @@
+/**
+ * @module What a feedback report does, inside the caller's transaction: the complaint, its event, the suppression of whoever complained, the counters.
+ * The only writer of `complaints`.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
+import { count, record } from '../events/record.ts'
+import { suppressionKey } from '../suppressions/check.ts'
+import { suppress } from '../suppressions/suppress.ts'
+import { matchReport, mayHaveArrived, type ReportedEmail, type ReportedRecipient, type ReportPlace } from './match.ts'
+
+/** What became of a report. `why` is a sentence. */
+export type ComplaintResult =
+  /** A recipient complained: event, suppression, counter. */
+  | {
+      readonly kind: 'applied'
+      readonly accountId: number
+      readonly emailId: number
+      readonly recipientId: number
+      /** Whether the address was put on the suppression list by this. */
+      readonly isSuppressed: boolean
+    }
+  /** It is about an email of ours, but does not say which of its recipients complained: it only counts toward the rate. */
+  | { readonly kind: 'counted'; readonly accountId: number; readonly emailId: number }
+  /** It is about mail of ours, and nobody complains by it, or has not complained before. */
+  | { readonly kind: 'ignored'; readonly why: string }
+  /** It does not say which email of ours it is about. */
+  | { readonly kind: 'unmatched'; readonly why: string }
+
+/** Where and when a report came in. */
+export interface ReportOrigin extends ReportPlace {
+  /** The report, in the store of raw messages. */
+  readonly rawRef: number
+  /** Event time. */
+  readonly now: Millis
+}
+
+/** Reason of a suppression by a complaint. */
+export const COMPLAINT = 'complaint'
+
+/** Says that the mail was wanted: no complaint, only kept. */
+export const NOT_SPAM: FeedbackType = 'not-spam'
+
+/** Counter of the reports of one type; of `''` the beginning that all have. */
+export const complaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | null)[]>(
+    `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, reporter, raw_ref, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT DO NOTHING RETURNING id`,
+  ),
+  ofEmail: db.prepare<{ feedbackType: string; recipientId: number | null; rawRef: number | null }, [number]>(
+    'SELECT feedback_type AS feedbackType, recipient_id AS recipientId, raw_ref AS rawRef FROM complaints WHERE email_id = ?',
+  ),
+}))
+
+/** Writes what a feedback report says. Never throws for what is in it. */
+export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: ReportOrigin): ComplaintResult {
+  const matched = matchReport({ db: tx.db, keys: app.keys }, report, at)
+  switch (matched.kind) {
+    case 'ignored':
+    case 'unmatched':
+      return matched
+    case 'matched': {
+      const { email, recipient } = matched
+      const refusal = refusalOf(email, mayHaveArrived(recipient))
+      if (refusal) return refusal
+      return report.feedbackType === NOT_SPAM
+        ? keepPraise(tx, { email, recipient, report, at })
+        : complain(app, tx, email, recipient, report, at)
+    }
+    case 'email': {
+      const { email, recipients } = matched
+      return (
+        refusalOf(email, recipients.some(mayHaveArrived)) ??
+        countComplaint(tx, { email, recipient: undefined, report, at })
+      )
+    }
+  }
+}
+
+const ignored = (why: string): ComplaintResult => ({ kind: 'ignored', why })
+
+/** Nobody can complain about what nobody got. */
+function refusalOf({ sandbox }: ReportedEmail, mayBeThere: boolean): ComplaintResult | undefined {
+  if (sandbox === 1) return ignored('The email was captured in the sandbox and sent to nobody.')
+  return mayBeThere ? undefined : ignored('The email was not delivered to whom it speaks of.')
+}
+
+function complain(
+  app: App,
+  tx: Tx,
+  email: ReportedEmail,
+  recipient: ReportedRecipient,
+  report: FeedbackReport,
+  at: ReportOrigin,
+): ComplaintResult {
+  if (!store(tx, { email, recipient, report, at }))
+    return ignored('This recipient has complained about the email before.')
+  const { accountId } = email
+  const { address } = recipient
+  record(tx, {
+    accountId,
+    type: 'complained',
+    at: at.now,
+    emailId: email.id,
+    recipientId: recipient.id,
+    data: { complainer: address, feedback_type: report.feedbackType },
+  })
+  const isSuppressed = suppress(app, tx, {
+    accountId,
+    address,
+    reason: COMPLAINT,
+    covers: 'all',
+    sourceEmailId: email.id,
+  })
+  if (isSuppressed) {
+    audit(app, tx, systemActor(email), {
+      action: 'suppression.created',
+      resourceType: 'suppression',
+      resourceId: suppressionKey(address),
+      metadata: { reason: COMPLAINT },
+    })
+  }
+  return { kind: 'applied', accountId, emailId: email.id, recipientId: recipient.id, isSuppressed }
+}
+
+interface NewComplaint {
+  readonly email: ReportedEmail
+  /** Undefined: the report does not say. */
+  readonly recipient: ReportedRecipient | undefined
+  readonly report: FeedbackReport
+  readonly at: ReportOrigin
+}
+
+/** Whoever knows the Message-ID can send such a report again and again: an email has no more of each kind than it has recipients. */
+function countComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
+  const { email, report, at } = complaint
+  const isPraise = report.feedbackType === NOT_SPAM
+  const alike = sql(tx.db)
+    .ofEmail.all(email.id)
+    .filter((row) => row.recipientId === null && (row.feedbackType === NOT_SPAM) === isPraise)
+  if (alike.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
+  if (alike.length >= email.recipientCount) return ignored('As many reports were counted as the email has recipients.')
+  store(tx, complaint)
+  if (isPraise) return ignored(KEPT)
+  return { kind: 'counted', accountId: email.accountId, emailId: email.id }
+}
+
+const KEPT = 'It says that the email is not spam, which is kept.'
+
+/** Once a recipient. */
+function keepPraise(tx: Tx, praise: NewComplaint): ComplaintResult {
+  const isKnown = sql(tx.db)
+    .ofEmail.all(praise.email.id)
+    .some((row) => row.recipientId === praise.recipient?.id && row.feedbackType === NOT_SPAM)
+  if (!isKnown) store(tx, praise)
+  return ignored(KEPT)
+}
+
+const MOST_REPORTER_CHARACTERS = 200
+
+/** False when the recipient has complained before. */
+function store(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
+  const { feedbackType, userAgent, reportingMta } = report
+  const stored = sql(tx.db).insert.get(
+    email.accountId,
+    email.id,
+    recipient?.id ?? null,
+    feedbackType,
+    (userAgent ?? reportingMta)?.slice(0, MOST_REPORTER_CHARACTERS) ?? null,
+    at.rawRef,
+    at.now,
+  )
+  if (stored) count(tx, email.accountId, complaintMetric(feedbackType), at.now, 1)
+  return stored !== null
+}

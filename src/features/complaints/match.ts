@@ -1,0 +1,117 @@
+/**
+ * @module Which recipient of ours a feedback report is about. The MAC of an address of ours proves it; else a Message-ID of ours, which is known only
+ * where the email went, tells the email, and what the report names may tell the recipient. Reads only.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { decodeVerp } from '#protocols/address/verp.ts'
+import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { emailOfMessageId } from '../bounces/match.ts'
+import { type Status, statusName } from '../emails/status.ts'
+import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '../unsubscribe/headers.ts'
+import { openToken } from '../unsubscribe/token.ts'
+
+/** An email that a report is about. */
+export interface ReportedEmail {
+  readonly id: number
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  readonly sandbox: number
+  readonly recipientCount: number
+}
+
+export interface ReportedRecipient {
+  readonly id: number
+  readonly emailId: number
+  readonly address: string
+  /** The stored code. */
+  readonly status: number
+}
+
+export type Matched =
+  | { readonly kind: 'matched'; readonly email: ReportedEmail; readonly recipient: ReportedRecipient }
+  /** It is about the email, but the report does not say which of these recipients complained. */
+  | { readonly kind: 'email'; readonly email: ReportedEmail; readonly recipients: readonly ReportedRecipient[] }
+  | { readonly kind: 'ignored'; readonly why: string }
+  | { readonly kind: 'unmatched'; readonly why: string }
+
+const RECIPIENT = 'SELECT id, email_id AS emailId, address, status FROM recipients'
+
+const sql = prepared((db) => ({
+  email: db.prepare<ReportedEmail, [number]>(
+    `SELECT emails.id, account_id AS accountId, accounts.uuid AS accountUuid, sandbox, recipient_count AS recipientCount
+     FROM emails JOIN accounts ON accounts.id = account_id WHERE emails.id = ?`,
+  ),
+  recipient: db.prepare<ReportedRecipient, [number]>(`${RECIPIENT} WHERE id = ?`),
+  recipients: db.prepare<ReportedRecipient, [number]>(`${RECIPIENT} WHERE email_id = ? ORDER BY id`),
+}))
+
+/** Where a report came in. */
+export interface ReportPlace {
+  /** Recipient whose return path it came to, by its MAC. */
+  readonly recipientId?: number | undefined
+  /** Account to whose domain it came: it may only touch emails of this account. */
+  readonly accountId?: number | undefined
+}
+
+/** What a report is about. Takes any report. */
+export function matchReport({ db, keys }: Pick<App, 'db' | 'keys'>, report: FeedbackReport, at: ReportPlace): Matched {
+  const namedId = emailOfMessageId(db, report.originalMessageId)?.id
+  const returned = provenRecipient(keys, report)
+  const recipientId = at.recipientId ?? returned
+  if (recipientId === undefined) {
+    const named = namedId === undefined ? undefined : sql(db).email.get(namedId)
+    if (!named) return unmatched('It names no email of ours.')
+    return isForeign(named, at) ? foreign : recipientOf(db, named, report)
+  }
+  const recipient = sql(db).recipient.get(recipientId)
+  const email = recipient && sql(db).email.get(recipient.emailId)
+  if (!email) return unmatched('The recipient that its address names is no longer there.')
+  if (isForeign(email, at)) return foreign
+  if ((namedId !== undefined && namedId !== email.id) || (returned !== undefined && returned !== recipientId))
+    return { kind: 'ignored', why: 'Its address is of one message, the returned message is another one.' }
+  return { kind: 'matched', email, recipient }
+}
+
+const isForeign = (email: ReportedEmail, { accountId }: ReportPlace): boolean =>
+  accountId !== undefined && accountId !== email.accountId
+
+const unmatched = (why: string): Matched => ({ kind: 'unmatched', why })
+const foreign = unmatched('It is about an email of another account.')
+
+/** The recipient that the addresses and links of ours in a report prove; undefined when there is none, or when they prove several. */
+function provenRecipient(keys: App['keys'], report: FeedbackReport): number | undefined {
+  const verpKey = keys.subkey('verp')
+  const ids = [
+    ...report.ownLocalParts.flatMap((local) => [decodeVerp(local, verpKey), decodeUnsubscribeAddress({ keys }, local)]),
+    ...linksIn(report.originalListUnsubscribe).map((token) => openToken(keys, token)?.recipientId),
+  ].filter((id) => id !== undefined)
+  const distinct = new Set(ids)
+  return distinct.size === 1 ? ids[0] : undefined
+}
+
+const MOST_LINKS = 10
+const TOKEN_IN_LINK = new RegExp(`${UNSUBSCRIBE_PATH}/([\\w-]{20,1000})`, 'g')
+
+/** What may be our tokens in a List-Unsubscribe field. */
+const linksIn = (field: string | null): string[] =>
+  Array.from((field ?? '').matchAll(TOKEN_IN_LINK), ([, token = '']) => token).slice(0, MOST_LINKS)
+
+/** Forwarded mail is reported by somebody else than it was sent to, so the name does not matter when there is only one recipient. */
+function recipientOf(db: Database, email: ReportedEmail, report: FeedbackReport): Matched {
+  const recipients = sql(db).recipients.all(email.id)
+  const told = new Set(report.originalRcptTo.map(normaliseAddress))
+  const named =
+    recipients.length === 1 ? recipients : recipients.filter(({ address }) => told.has(normaliseAddress(address)))
+  const [recipient, ...others] = named
+  return recipient && others.length === 0 ? { kind: 'matched', email, recipient } : { kind: 'email', email, recipients }
+}
+
+/** Statuses in which a message may lie in somebody's mailbox. */
+const MAY_HAVE_ARRIVED: ReadonlySet<Status> = new Set<Status>(['processing', 'sent', 'bounced', 'uncertain'])
+
+/** Whether somebody can have got the message. */
+export const mayHaveArrived = ({ status }: ReportedRecipient): boolean => MAY_HAVE_ARRIVED.has(statusName(status))

@@ -1,0 +1,47 @@
+/** @module Reads the pattern of an inbound route as its account writes it. Pure. */
+import { invalid } from '#platform/errors.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+import { type MatchType, routeKey } from '../inbound/match.ts'
+
+/** Longer than any address. */
+export const LONGEST_PATTERN = 320
+
+/**
+ * The local part, or the beginning of one, that a pattern names, in the form in which `matchRoute` compares; `''` for catch_all, which ignores it.
+ * `support`, `support@` and `support@example.com` are the same. Throws 422 for what can be no address of the domain.
+ * @param domain of the route, A-labels
+ */
+export function readPattern(given: string, matchType: MatchType, domain: string): string {
+  if (matchType === 'catch_all') return ''
+  const text = given.trim()
+  if (text === '')
+    throw invalid(
+      'pattern',
+      `Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.`,
+    )
+  const at = endOfLocalPart(text)
+  const localPart = text.slice(0, at)
+  const isPrefix = matchType === 'prefix'
+  // A prefix may end where no local part may, for example with a dot.
+  const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
+  if (address.kind === 'invalid') throw invalid('pattern', `The pattern names no address: ${address.reason}`)
+  const named = text.slice(at + 1)
+  if (named !== '' && domainOf(named) !== domain)
+    throw invalid(
+      'pattern',
+      `The pattern names the domain ${named.slice(0, 100)}, but the route is of ${domain}; give only the part before the @.`,
+    )
+  return isPrefix ? routeKey(`${localPart}x`).slice(0, -1) : routeKey(localPart)
+}
+
+/** Position of the @ behind the local part; that of the end when there is none. A quoted local part may have an @ of its own. */
+function endOfLocalPart(text: string): number {
+  const at = text.lastIndexOf('@')
+  return at === -1 || (text.startsWith('"') && text.endsWith('"')) ? text.length : at
+}
+
+/** A-labels in lower case; undefined: no domain. */
+function domainOf(text: string): string | undefined {
+  const parsed = parseMailbox(`x@${text}`)
+  return parsed.kind === 'ok' ? parsed.domain : undefined
+}

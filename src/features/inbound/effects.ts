@@ -1,0 +1,205 @@
+/**
+ * @module What a received message does, for each of its destinations: a bounce, a complaint, an unsubscription, a message in a mailbox, an inbound
+ * email, mail for the operator. All inside one transaction, so that it happens once or not at all.
+ */
+import type { App } from '#features/app.ts'
+import type { Destination, Received, StoredMessage } from '#features/received.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { toALabels } from '#protocols/address/domain.ts'
+import type { AggregateReport } from '#protocols/reports/report.ts'
+import { deliverToMailbox, findMailbox } from '../agent-mailboxes/deliver.ts'
+import type { Mailbox } from '../agent-mailboxes/mailboxes.ts'
+import { applyBounce } from '../bounces/apply.ts'
+import { applyComplaint } from '../complaints/apply.ts'
+import { type OperatorMailKind, storeOperatorMail } from '../postmaster/store.ts'
+import { storeReport } from '../reports/store.ts'
+import { unsubscribeByMail } from '../unsubscribe/by-mail.ts'
+import { matchRoute, routesOfDomain } from './match.ts'
+import { type NewInbound, storeInbound } from './store.ts'
+
+/** What was found out before the transaction. */
+export interface Prepared {
+  readonly received: Received
+  /** The aggregate report that it carries, with its content in the content store. */
+  readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
+  /** Why a report that it carries cannot be read. */
+  readonly reportProblem: string | undefined
+  readonly classification: { readonly label: string; readonly confidence: number } | undefined
+}
+
+/** Mailboxes that got the message, and may answer it by themselves. */
+export interface Effects {
+  readonly mailboxes: readonly Mailbox[]
+}
+
+type DomainDestination = Extract<Destination, { kind: 'domain' }>
+
+/** Local part and domain of an envelope address, the domain in A-labels. */
+export function partsOf(address: string): { readonly localPart: string; readonly domain: string } {
+  const at = address.lastIndexOf('@')
+  const domain = address.slice(at + 1)
+  return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
+}
+
+/** Applies a message to all of its destinations. */
+export function applyEffects(app: App, tx: Tx, destinations: readonly Destination[], prepared: Prepared): Effects {
+  const now = app.eventTime()
+  if (prepared.report) storeReport(app, tx, prepared.report, now)
+  for (const destination of destinations) {
+    if (destination.kind === 'bounce') bounced(app, tx, destination, prepared, now)
+    else if (destination.kind === 'unsubscribe') unsubscribed(app, tx, destination, prepared)
+    else if (destination.kind === 'host') toHost(app, tx, destination.address, prepared, now)
+  }
+  return toDomains(
+    app,
+    tx,
+    destinations.filter((destination) => destination.kind === 'domain'),
+    prepared,
+    now,
+  )
+}
+
+/** To the return path of one recipient: a bounce of it, or a complaint about it. */
+function bounced(
+  app: App,
+  tx: Tx,
+  { address, recipientId }: { readonly address: string; readonly recipientId: number },
+  prepared: Prepared,
+  now: Millis,
+): void {
+  const { received } = prepared
+  const { report, message, envelope } = received
+  if (report?.kind === 'feedback') {
+    const result = applyComplaint(app, tx, report.report, { recipientId, rawRef: envelope.rawRef, now })
+    if (result.kind === 'unmatched')
+      toOperator(app, tx, 'complaint', [address], received, 'It matches no email of ours.')
+  } else if (report?.kind === 'delivery') {
+    const result = applyBounce(app, tx, report.report, { recipientId, now })
+    if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, 'It matches no email of ours.')
+  } else if (!message?.isAutomatic || envelope.mailFrom === '') {
+    // Answers of absence come here too, and say nothing; what is neither is for a person to look at.
+    toOperator(app, tx, 'bounce', [address], received, 'It came to a return path, and is no report that can be read.')
+  }
+}
+
+function unsubscribed(
+  app: App,
+  tx: Tx,
+  { address, recipientId }: { readonly address: string; readonly recipientId: number },
+  { received }: Prepared,
+): void {
+  const { message, envelope } = received
+  if (!message) {
+    toOperator(app, tx, 'unsubscribe', [address], received, 'It cannot be parsed.')
+    return
+  }
+  const { subject, headers } = message
+  unsubscribeByMail(app, tx, { recipientId, subject, headers, mailFrom: envelope.mailFrom })
+}
+
+const KIND_OF_HOST_MAILBOX: Readonly<Record<string, OperatorMailKind>> = {
+  postmaster: 'postmaster',
+  abuse: 'abuse',
+  fbl: 'complaint',
+  'dmarc-reports': 'report',
+  'tls-reports': 'report',
+}
+
+function toHost(app: App, tx: Tx, address: string, prepared: Prepared, now: Millis): void {
+  const { received, reportProblem } = prepared
+  const { report, envelope } = received
+  if (report?.kind === 'aggregate') return
+  let reason = 'It is addressed to the operator.'
+  if (report?.kind === 'feedback') {
+    const result = applyComplaint(app, tx, report.report, { rawRef: envelope.rawRef, now })
+    if (result.kind !== 'unmatched') return
+    reason = 'A complaint that matches no email of ours.'
+  } else if (report?.kind === 'delivery') {
+    const result = applyBounce(app, tx, report.report, { now })
+    if (result.kind !== 'unmatched') return
+    reason = 'A bounce that matches no email of ours.'
+  } else if (reportProblem !== undefined) reason = `A report that cannot be read: ${reportProblem}`
+  const kind =
+    report?.kind === 'feedback'
+      ? 'complaint'
+      : report?.kind === 'delivery'
+        ? 'bounce'
+        : (KIND_OF_HOST_MAILBOX[partsOf(address).localPart.toLowerCase()] ?? 'other')
+  toOperator(app, tx, kind, [address], received, reason)
+}
+
+function toOperator(
+  app: App,
+  tx: Tx,
+  kind: OperatorMailKind,
+  rcptTo: readonly string[],
+  { envelope, message }: Received,
+  reason: string,
+): void {
+  storeOperatorMail(app, tx, {
+    kind,
+    envelope,
+    rcptTo,
+    from: message?.from ?? null,
+    subject: message?.subject ?? '',
+    reason,
+  })
+}
+
+/** To tenants: mailboxes first, then one inbound email for each route of each domain. */
+function toDomains(
+  app: App,
+  tx: Tx,
+  destinations: readonly DomainDestination[],
+  { received, classification }: Prepared,
+  now: Millis,
+): Effects {
+  const mailboxes = new Map<number, Mailbox>()
+  const inbound = new Map<string, NewInbound & { readonly rcptTo: string[] }>()
+  for (const { address, accountId, domainId } of destinations) {
+    const { localPart, domain } = partsOf(address)
+    const mailbox = findMailbox(tx.db, domain, localPart)
+    // What cannot be parsed has nothing that a mailbox could show; it is kept as an inbound email.
+    if (mailbox && received.message) {
+      mailboxes.set(mailbox.id, mailbox)
+      continue
+    }
+    const route = mailbox ? undefined : matchRoute(routesOfDomain(tx.db, domainId), localPart)
+    const key = `${domainId} ${route?.id ?? ''}`
+    const known = inbound.get(key)
+    if (known) known.rcptTo.push(address)
+    else inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo: [address] })
+  }
+  const { message } = received
+  if (message)
+    for (const mailbox of mailboxes.values()) deliver(app, tx, mailbox, { ...received, message }, classification)
+  for (const email of inbound.values()) storeInbound(app, tx, email, received)
+  tellOfReports(app, tx, destinations, received, now)
+  return { mailboxes: [...mailboxes.values()] }
+}
+
+function deliver(
+  app: App,
+  tx: Tx,
+  mailbox: Mailbox,
+  received: Received & { readonly message: StoredMessage },
+  classification: Prepared['classification'],
+): void {
+  deliverToMailbox(app, tx, mailbox, received, classification ? { classification } : {})
+}
+
+/** Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own emails they may speak of. */
+function tellOfReports(
+  app: App,
+  tx: Tx,
+  destinations: readonly DomainDestination[],
+  { report, envelope }: Received,
+  now: Millis,
+): void {
+  for (const accountId of new Set(destinations.map((destination) => destination.accountId))) {
+    if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
+    else if (report?.kind === 'feedback')
+      applyComplaint(app, tx, report.report, { accountId, rawRef: envelope.rawRef, now })
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * @module The octets after DATA as a message (RFC 5321 §4.5.2): finds the end, takes back the doubled dots, makes line ends whole. Pure.
+ *
+ * Only CRLF, dot, CRLF ends a message, and only after CRLF is a dot taken back: whatever a stranger puts between (`LF.LF`, `CR.CR`, `CRLF.LF`,
+ * `LF.CRLF`) is content, so that no two servers can see different messages in the same octets. A lone LF is written as CRLF: it ends a line for
+ * everyone who reads the message later, and signatures are made over CRLF (RFC 6376 §5.3). A lone CR and NUL stay as they are.
+ */
+import { KiB } from '#platform/units.ts'
+
+const CR = 13
+const LF = 10
+const DOT = 46
+
+/** Where in a line the next octet stands. */
+type Place = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
+
+/** Octets that are taken at a time, so that what comes out has room in one buffer for all. */
+const STEP_BYTES = 64 * KiB
+/**
+ * Where what comes out is written: one for all messages, since nobody keeps it, and thousands of senders would leave more behind than is cleaned up.
+ * Each octet may become two (LF), and the CR behind a dot may stand before them.
+ */
+const out = new Uint8Array(2 * STEP_BYTES + 1)
+
+export class DataDecoder {
+  #place: Place = 'line start'
+
+  /**
+   * Takes the next octets, in whatever pieces they come, and gives the content to `write` in one or more pieces, which are valid only during the
+   * call. Returns what came after the end of the message, or undefined: it has not ended. After the end it must not be called again.
+   */
+  take(chunk: Uint8Array, write: (content: Uint8Array) => void): Uint8Array | undefined {
+    for (let from = 0; from < chunk.length; from += STEP_BYTES) {
+      const end = this.#step(chunk, from, Math.min(from + STEP_BYTES, chunk.length), write)
+      if (end !== -1) return chunk.subarray(end)
+    }
+    return undefined
+  }
+
+  /** Gives the place behind the end of the message, or -1. */
+  #step(chunk: Uint8Array, from: number, to: number, write: (content: Uint8Array) => void): number {
+    let written = 0
+    let place = this.#place
+    let end = -1
+    for (let i = from; i < to; i++) {
+      const octet = chunk[i] as number
+      if (place === 'line start' && octet === DOT) {
+        place = 'dot'
+        continue
+      }
+      if (place === 'dot' && octet === CR) {
+        place = 'dot, CR'
+        continue
+      }
+      if (place === 'dot, CR') {
+        if (octet === LF) {
+          end = i + 1
+          break
+        }
+        out[written++] = CR
+        place = 'CR'
+      }
+      if (octet === LF) {
+        if (place !== 'CR') out[written++] = CR
+        out[written++] = LF
+        place = place === 'CR' ? 'line start' : 'text'
+      } else {
+        out[written++] = octet
+        place = octet === CR ? 'CR' : 'text'
+      }
+    }
+    this.#place = place
+    if (written > 0) write(out.subarray(0, written))
+    return end
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * @module The arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Bounded by the length of a command line; decides nothing about who may
+ * send or receive.
+ *
+ * Stricter than smtp-server's own reading where it matters (quoted local parts with spaces and `@`, invalid UTF-8, unknown parameters), and more
+ * lenient where real senders are wrong: dots at the edges of local parts, underscores in the domains of senders.
+ */
+import { toALabels } from '#protocols/address/domain.ts'
+
+export interface PathArguments {
+  /** `''`: the null reverse-path. The domain in A-labels. */
+  readonly address: string
+  /** Upper-case keyword -> value; true without one. */
+  readonly parameters: ReadonlyMap<string, string | true>
+  /** Whether only a session with SMTPUTF8 may name it. */
+  readonly needsSmtpUtf8: boolean
+}
+
+export type PathResult =
+  | ({ readonly kind: 'ok' } & PathArguments)
+  | { readonly kind: 'syntax' }
+  | { readonly kind: 'unknown parameter'; readonly name: string }
+
+/** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. Local parts over 64 octets are common in envelope senders that carry another address. */
+const MAX_ADDRESS_OCTETS = 254
+/** AUTH (RFC 4954 §5) says nothing to a server that believes no client, and some send it unasked. */
+const MAIL_PARAMETERS: ReadonlySet<string> = new Set(['SIZE', 'BODY', 'SMTPUTF8', 'AUTH'])
+const RCPT_PARAMETERS: ReadonlySet<string> = new Set()
+
+const ASCII_ONLY = /^[\0-\x7f]*$/
+// C0, DEL, C1, line ends and other invisible characters of Unicode, and what stands for octets that are no UTF-8.
+const NEVER_IN_ADDRESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\ufffd]/u
+const NEVER_UNQUOTED = /[\p{Z}()<>[\]\\,;:"@]/u
+const DOMAIN = /^[A-Za-z0-9_\-\u0080-\u{10ffff}]+(?:\.[A-Za-z0-9_\-\u0080-\u{10ffff}]+)*$/u
+const LITERAL = /^\[[\x21-\x5a\x5e-\x7e]+\]$/
+const KEYWORD = /^[A-Za-z0-9][A-Za-z0-9-]*$/
+const VALUE = /^[\x21-\x3c\x3e-\x7e\u0080-\u{10ffff}]+$/u
+/** RFC 5321 §4.1.2 At-domain list of a source route: accepted and ignored (appendix C). */
+const SOURCE_ROUTE = /^@[^\s,:@<>]+(?:,@[^\s,:@<>]+)*:/
+
+/** Reads `MAIL FROM:<…> …` or `RCPT TO:<…> …`. Never throws. */
+export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
+  const syntax: PathResult = { kind: 'syntax' }
+  const start = (command === 'MAIL' ? /^MAIL FROM\s*:\s*</i : /^RCPT TO\s*:\s*</i).exec(line)
+  if (!start) return syntax
+  const inside = line.slice(start[0].length)
+  const end = endOfPath(inside)
+  if (end === -1) return syntax
+  const address = parseAddress(inside.slice(0, end).replace(SOURCE_ROUTE, ''), command)
+  if (address === undefined) return syntax
+
+  const behind = inside.slice(end + 1)
+  if (behind !== '' && !/^\s/.test(behind)) return syntax
+  const parameters = new Map<string, string | true>()
+  for (const text of behind.split(/\s+/).filter(Boolean)) {
+    const [name = '', ...rest] = text.split('=')
+    const key = name.toUpperCase()
+    if (!KEYWORD.test(name)) return syntax
+    if (!(command === 'MAIL' ? MAIL_PARAMETERS : RCPT_PARAMETERS).has(key))
+      return { kind: 'unknown parameter', name: key }
+    const value = rest.length === 0 ? true : rest.join('=')
+    if (parameters.has(key) || (value !== true && !VALUE.test(value))) return syntax
+    parameters.set(key, value)
+  }
+  return { kind: 'ok', address, parameters, needsSmtpUtf8: !ASCII_ONLY.test(address) }
+}
+
+/** The place of the `>` that closes a path, quotes respected; -1: there is none. */
+function endOfPath(text: string): number {
+  let isQuoted = false
+  for (let i = 0; i < text.length; i++) {
+    const character = text[i]
+    if (isQuoted && character === '\\') i++
+    else if (character === '"') isQuoted = !isQuoted
+    else if (!isQuoted && character === '>') return i
+  }
+  return -1
+}
+
+function parseAddress(text: string, command: 'MAIL' | 'RCPT'): string | undefined {
+  if (text === '') return command === 'MAIL' ? '' : undefined
+  // RFC 5321 §4.1.1.3: the one recipient without a domain.
+  if (command === 'RCPT' && text.toLowerCase() === 'postmaster') return text
+  if (NEVER_IN_ADDRESS.test(text)) return undefined
+  const at = text.lastIndexOf('@')
+  const localPart = text.slice(0, at)
+  if (at < 1 || !isLocalPart(localPart)) return undefined
+  const domain = parseDomain(text.slice(at + 1))
+  if (domain === undefined) return undefined
+  const address = `${localPart}@${domain}`
+  return Buffer.byteLength(address) > MAX_ADDRESS_OCTETS ? undefined : address
+}
+
+const isLocalPart = (text: string): boolean =>
+  text.startsWith('"') ? /^"(?:[^"\\]|\\.)*"$/u.test(text) : !NEVER_UNQUOTED.test(text)
+
+function parseDomain(text: string): string | undefined {
+  if (text.startsWith('[')) return LITERAL.test(text) ? text : undefined
+  return DOMAIN.test(text) ? toALabels(text) : undefined
+}

@@ -1,0 +1,55 @@
+/** @module What webhooks are told of an inbound email. Made of what is stored, so that every attempt sends the same body. */
+import type { App } from '#features/app.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
+import { bodyText, findInbound, type InboundEmail } from './inbound-emails.ts'
+import { attachmentWire } from './model.ts'
+
+/** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
+const MOST_BODY_CHARACTERS = 256 * KiB
+
+/**
+ * The fields of `email.inbound` beyond those that every payload has; undefined when the account has no such inbound email (any more).
+ * @param inboundUuid public id, as text
+ */
+export function inboundPayload(
+  app: Pick<App, 'db' | 'content' | 'config'>,
+  accountId: number,
+  inboundUuid: string,
+): Record<string, unknown> | undefined {
+  const email = findInbound(app.db, accountId, inboundUuid)
+  if (!email) return undefined
+  const text = cut(bodyText(app, email.textRef))
+  const html = cut(bodyText(app, email.htmlRef))
+  return {
+    inbound_email_id: formatUuid(email.uuid),
+    domain: email.domain,
+    from: email.fromHeader ?? email.mailFrom,
+    to: email.toHeader ?? email.rcptTo.join(', '),
+    subject: email.subject,
+    text_body: text.body,
+    html_body: html.body,
+    ...((text.isCut || html.isCut) && { truncated: true }),
+    attachments: email.attachments.map((attachment, index) => ({
+      ...attachmentWire(attachment, index),
+      url: attachmentUrl(app, email, index),
+    })),
+    message_id: email.messageId,
+    authentication: email.authentication,
+    source_ip: email.sourceIp,
+    mail_from: email.mailFrom,
+    rcpt_to: email.rcptTo,
+    route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
+    ...(email.errorMessage !== null && email.messageId === null && { error_message: email.errorMessage }),
+  }
+}
+
+/** Where the API gives an attachment's content, to whoever has a key. */
+const attachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
+  `${config.publicUrl.replace(/\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
+
+function cut(body: string | null): { readonly body: string | null; readonly isCut: boolean } {
+  if (body === null || body.length <= MOST_BODY_CHARACTERS) return { body, isCut: false }
+  // Not between the halves of a character.
+  return { body: body.slice(0, MOST_BODY_CHARACTERS).toWellFormed(), isCut: true }
+}

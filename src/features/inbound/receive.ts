@@ -1,0 +1,39 @@
+/** @module Takes a message from the listener: on disk first, with its row in the queue, then it may be answered with 250. */
+import type { App } from '#features/app.ts'
+import type { TakenMessage } from '#features/received.ts'
+import { prepared } from '#platform/db/open.ts'
+import { insufficientStorage } from '#platform/errors.ts'
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, tls, raw_ref, size_bytes, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+}))
+
+/**
+ * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage says otherwise; then nothing
+ * of it will be processed.
+ */
+export async function receiveMessage(app: App, message: TakenMessage): Promise<void> {
+  if (await app.disk.isLow()) throw insufficientStorage()
+  const now = app.clock.now()
+  const { content, sizeBytes } = message
+  const rawRef =
+    content.kind === 'bytes'
+      ? (await app.rawMail.put([content.bytes], now))[0]
+      : await app.rawMail.adopt({ path: content.path, hash: content.hash, sizeBytes }, now)
+  if (rawRef === undefined) throw new Error('a raw message was not stored')
+  await app.commit.write((tx) => {
+    sql(tx.db).insert.run(
+      message.mailFrom,
+      JSON.stringify(message.destinations),
+      message.sourceIp,
+      message.helo,
+      message.tls,
+      rawRef,
+      sizeBytes,
+      app.eventTime(),
+    )
+    tx.afterCommit(() => app.mailReceived.emit())
+  })
+}

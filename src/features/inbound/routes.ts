@@ -1,0 +1,115 @@
+/** @module /v1/inbound: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { download, fileAnswer } from '#platform/http/download.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { ListOf, Nullable, noSuch, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { bodyText, deleteInbound, getInbound, type InboundEmail, listInbound } from './inbound-emails.ts'
+import { headersWire, InboundDetail, InboundRecord, inboundWire } from './model.ts'
+import { rawMessage } from './raw.ts'
+
+const tags = ['Inbound']
+// Null when its encoding is broken; that names nothing either.
+const id = Nullable(Type.String(), { description: 'Id of the inbound email.' })
+const params = Type.Object({ id })
+const attachmentParams = Type.Object({
+  id,
+  n: Nullable(Type.String(), { description: 'Number of the attachment, from 0, as `index` says it.' }),
+})
+
+export const inboundRoutes = (app: App) => {
+  const found = (accountId: number, text: string | null): InboundEmail => getInbound(app.db, accountId, text ?? '')
+  return new Elysia({ prefix: '/v1/inbound' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { emails, total } = listInbound(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        return list(
+          emails.map((email) => inboundWire(email, actor.accountUuid)),
+          { ...page, total },
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(InboundRecord),
+        detail: {
+          summary: 'List inbound mail',
+          description: 'Newest first, without bodies and headers.',
+          tags,
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => {
+        const email = found(actor.accountId, params.id)
+        const headers = bodyText(app, email.headersRef)
+        return one({
+          ...inboundWire(email, actor.accountUuid),
+          text_body: bodyText(app, email.textRef),
+          html_body: bodyText(app, email.htmlRef),
+          raw_headers: headers === null ? null : headersWire(JSON.parse(headers) as [string, string][]),
+        })
+      },
+      {
+        params,
+        response: One(InboundDetail),
+        detail: { summary: 'Get an inbound email', tags, ...requires('inbound:read') },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteInbound(app, actor, params.id ?? '')
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete an inbound email',
+          description: 'A webhook that was not told of it yet is not told any more.',
+          tags,
+          ...requires('inbound:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/raw',
+      ({ actor, params }) =>
+        download(rawMessage(app, found(actor.accountId, params.id)), 'message/rfc822', `${params.id}.eml`),
+      {
+        params,
+        detail: {
+          summary: 'Get the raw message',
+          description: 'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
+          tags,
+          ...fileAnswer('The message, as message/rfc822.'),
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/attachments/:n',
+      ({ actor, params }) => {
+        const { attachments } = found(actor.accountId, params.id)
+        const attachment = /^\d{1,4}$/.test(params.n ?? '') ? attachments[Number(params.n)] : undefined
+        if (!attachment) throw noSuch('attachment_not_found', 'attachment')
+        return download(app.content.get(attachment.ref), attachment.contentType, attachment.filename)
+      },
+      {
+        params: attachmentParams,
+        detail: {
+          summary: 'Get the content of an attachment',
+          description: 'Always as a file to be saved, with the media type that its sender gave.',
+          tags,
+          ...fileAnswer('The content, decoded.'),
+          ...requires('inbound:read'),
+        },
+      },
+    )
+}

@@ -1,0 +1,17 @@
+/**
+ * @module How an inbound email stands.
+ *
+ * received → delivered (its route's webhook took it)
+ * no_route, failed (it cannot be parsed): for good
+ */
+import { codesOf } from '#platform/db/codes.ts'
+
+/** Position = the stored code: only ever append. */
+export const INBOUND_STATUSES = ['received', 'delivered', 'failed', 'no_route'] as const
+export type InboundStatus = (typeof INBOUND_STATUSES)[number]
+
+const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
+/** The stored code of a status. */
+export const inboundCode = CODES.codeOf
+/** The status of a stored code; throws for one that no version of ours has stored. */
+export const inboundStatusName = CODES.nameOf

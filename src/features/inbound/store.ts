@@ -1,0 +1,85 @@
+/** @module Writes an inbound email: its row, its total, and the event that webhooks are told by. Inside the transaction of its processing. */
+import type { App } from '#features/app.ts'
+import type { Received } from '#features/received.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { record } from '../events/record.ts'
+import { countInbound } from './inbound-emails.ts'
+import { type InboundStatus, inboundCode } from './status.ts'
+
+export interface NewInbound {
+  readonly accountId: number
+  readonly domainId: number
+  /** Row of the route; undefined: none matched. */
+  readonly routeId: number | undefined
+  readonly rcptTo: readonly string[]
+}
+
+const sql = prepared((db) => ({
+  domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
+  insert: db.prepare(
+    `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
+       to_addresses, from_header, to_header, cc_header, subject, message_id, headers_ref, text_ref, html_ref, attachments, raw_ref, size_bytes,
+       spf_result, authentication, error_message, event_seq, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+}))
+
+/** Stores a received message for one route of one domain. False when the domain is gone: then there is nobody to store it for. */
+export function storeInbound(
+  app: App,
+  tx: Tx,
+  to: NewInbound,
+  { envelope, message, problem, authentication }: Received,
+): boolean {
+  const domain = sql(tx.db).domain.get(to.domainId)
+  if (!domain) return false
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const isRouted = to.routeId !== undefined
+  const status: InboundStatus = message === undefined ? 'failed' : isRouted ? 'received' : 'no_route'
+  const seq = isRouted
+    ? record(tx, {
+        accountId: to.accountId,
+        type: 'email.inbound',
+        at: now,
+        data: { inbound_email_id: formatUuid(uuid) },
+      })
+    : null
+  sql(tx.db).insert.run(
+    uuid,
+    to.accountId,
+    to.domainId,
+    domain.uuid,
+    domain.domain,
+    to.routeId ?? null,
+    inboundCode(status),
+    envelope.mailFrom,
+    JSON.stringify(to.rcptTo),
+    envelope.sourceIp,
+    envelope.helo,
+    envelope.tls,
+    message?.fromAddresses[0] ?? null,
+    JSON.stringify(message?.toAddresses ?? []),
+    message?.from ?? null,
+    message?.to ?? null,
+    message?.cc ?? null,
+    message?.subject ?? '',
+    message?.messageId ?? null,
+    message?.headersRef ?? null,
+    message?.textRef ?? null,
+    message?.htmlRef ?? null,
+    JSON.stringify(message?.attachments ?? []),
+    envelope.rawRef,
+    envelope.sizeBytes,
+    authentication.spf,
+    JSON.stringify(authentication),
+    problem ?? null,
+    seq,
+    now,
+    now,
+  )
+  countInbound(tx, to.accountId, 1)
+  return true
+}

@@ -1,0 +1,186 @@
+/**
+ * @module The certificate of the SMTP listener: from the operator's files, read again when they change, or one of our own that is kept in the data
+ * directory. Whatever the operator does to the files while the service runs, the listener keeps a certificate that works.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import type { Clock } from '#platform/clock.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { randomBytes } from '#platform/ids.ts'
+import type { Log } from '#platform/log.ts'
+import { days, seconds } from '#platform/units.ts'
+import type { Certificate } from './listener-protocol.ts'
+
+export type CertificateConfig = Pick<Config, 'dataDir' | 'tlsCertFile' | 'tlsKeyFile'>
+
+export interface CertificateOptions {
+  readonly config: CertificateConfig
+  readonly hostname: string
+  readonly clock: Pick<Clock, 'now' | 'after'>
+  readonly log: Pick<Log, 'info' | 'warn'>
+  /** Called with each certificate that takes the place of the one before. */
+  readonly onChange: (certificate: Certificate) => void
+}
+
+export interface WatchedCertificate {
+  readonly current: Certificate
+  close(): void
+}
+
+/** With the key in it, readable by the owner only. */
+const OWN_FILE = 'inbound-tls.pem'
+const OWN_DAYS = 3650
+/** One that is about to end is made anew at a start. */
+const OWN_LEAST_DAYS_LEFT = 365
+const LOOK_EVERY_MS = seconds(30)
+
+/**
+ * Reads the operator's certificate and looks at its files every half minute; without one makes or reads our own. Throws `ConfigError` when only one
+ * of the two files is given, or they cannot be used.
+ */
+export async function openCertificate(options: CertificateOptions): Promise<WatchedCertificate> {
+  const { tlsCertFile, tlsKeyFile } = options.config
+  if ((tlsCertFile === '') !== (tlsKeyFile === '')) {
+    const [given, missing] =
+      tlsKeyFile === ''
+        ? ['TASSIS_TLS_CERT_FILE', 'TASSIS_TLS_KEY_FILE']
+        : ['TASSIS_TLS_KEY_FILE', 'TASSIS_TLS_CERT_FILE']
+    throw new ConfigError(`${given} is set but ${missing} is not; set both, or none for a self-signed certificate.`)
+  }
+  if (tlsCertFile === '') {
+    const current = await ownCertificate(options)
+    return { current, close() {} }
+  }
+  return watch(tlsCertFile, tlsKeyFile, options)
+}
+
+function watch(certFile: string, keyFile: string, { clock, log, onChange }: CertificateOptions): WatchedCertificate {
+  const first = readCertificate(certFile, keyFile)
+  if (first.kind === 'unusable') throw new ConfigError(first.reason)
+  let current = first.certificate
+  let seen = stateOf(certFile, keyFile)
+
+  const look = () => {
+    const state = stateOf(certFile, keyFile)
+    if (state === seen) return
+    // Also when they cannot be used: of each state of the files we speak once.
+    seen = state
+    const read = readCertificate(certFile, keyFile)
+    if (read.kind === 'unusable') {
+      log.warn({ reason: read.reason }, 'the new TLS certificate cannot be used; the one before stays in use')
+      return
+    }
+    if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
+    current = read.certificate
+    log.info({ validTo: new X509Certificate(current.cert).validTo }, 'a new TLS certificate is in use')
+    onChange(current)
+  }
+
+  let timer = clock.after(LOOK_EVERY_MS, function again() {
+    look()
+    timer = clock.after(LOOK_EVERY_MS, again)
+  })
+  return {
+    get current() {
+      return current
+    },
+    close: () => timer.cancel(),
+  }
+}
+
+/** A text that changes when either file does. Links are followed: certificates are often renewed by turning one round. */
+const stateOf = (...files: readonly string[]): string =>
+  files
+    .map((file) => {
+      const stat = statSync(file, { throwIfNoEntry: false })
+      return stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : 'none'
+    })
+    .join(' | ')
+
+type ReadCertificate =
+  | { readonly kind: 'ok'; readonly certificate: Certificate }
+  | { readonly kind: 'unusable'; readonly reason: string }
+
+function readCertificate(certFile: string, keyFile: string): ReadCertificate {
+  const unusable = (reason: string): ReadCertificate => ({ kind: 'unusable', reason })
+  const cert = readText(certFile)
+  if (cert === undefined)
+    return unusable(
+      `TASSIS_TLS_CERT_FILE is "${certFile}", which cannot be read; give the path of a readable PEM file.`,
+    )
+  const key = readText(keyFile)
+  if (key === undefined)
+    return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which cannot be read; give the path of a readable PEM file.`)
+  const leaf = attempt(() => new X509Certificate(cert))
+  if (!leaf) return unusable(`TASSIS_TLS_CERT_FILE is "${certFile}", which holds no certificate in PEM form.`)
+  const privateKey = attempt(() => createPrivateKey(key))
+  if (!privateKey)
+    return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which holds no private key in PEM form without a passphrase.`)
+  if (!leaf.checkPrivateKey(privateKey))
+    return unusable(`The key in "${keyFile}" is not that of the first certificate in "${certFile}".`)
+  // What the checks above let through and TLS would not, such as a chain that breaks off.
+  if (!attempt(() => createSecureContext({ cert, key })))
+    return unusable(`The certificates in "${certFile}" cannot be used for TLS.`)
+  return { kind: 'ok', certificate: { cert, key } }
+}
+
+const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
+
+function attempt<T>(run: () => T): T | undefined {
+  try {
+    return run()
+  } catch {
+    return undefined
+  }
+}
+
+/** Our own certificate, as it is kept, or made now. Receivers of mail rarely have any other, and senders rarely check it (RFC 7435). */
+async function ownCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
+  const path = join(config.dataDir, OWN_FILE)
+  const kept = readCertificate(path, path)
+  if (kept.kind === 'ok' && isGoodFor(kept.certificate, hostname, clock)) return kept.certificate
+  const made = await selfSigned(hostname, clock.now())
+  const temporary = `${path}.tmp`
+  writeFileSync(temporary, `${made.key.trim()}\n${made.cert.trim()}\n`, { mode: 0o600 })
+  // The mode given above does not change a file that was left behind.
+  chmodSync(temporary, 0o600)
+  renameSync(temporary, path)
+  log.info({ file: path }, 'a self-signed TLS certificate was made for incoming mail')
+  const own = readCertificate(path, path)
+  if (own.kind === 'unusable') throw new Error(`the certificate that was made cannot be used: ${own.reason}`)
+  return own.certificate
+}
+
+function isGoodFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
+  const certificate = new X509Certificate(cert)
+  return (
+    certificate.checkHost(hostname) !== undefined &&
+    Date.parse(certificate.validTo) - clock.now() > days(OWN_LEAST_DAYS_LEFT)
+  )
+}
+
+/** ECDSA P-256, valid from a day ago: clocks differ. */
+async function selfSigned(hostname: string, now: number): Promise<Certificate> {
+  // Only here, because it takes a tenth of a second to load; reflect-metadata has to be there before it.
+  await import('reflect-metadata')
+  const { SubjectAlternativeNameExtension, X509CertificateGenerator } = await import('@peculiar/x509')
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+  const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+  const serial = randomBytes(16)
+  // Positive (RFC 5280 §4.1.2.2).
+  serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    serialNumber: serial.toHex(),
+    name: `CN=${hostname}`,
+    notBefore: new Date(now - days(1)),
+    notAfter: new Date(now + days(OWN_DAYS)),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [new SubjectAlternativeNameExtension([{ type: 'dns', value: hostname }])],
+  })
+  const pkcs8 = Buffer.from(await crypto.subtle.exportKey('pkcs8', keys.privateKey))
+  const key = createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' })
+  return { cert: certificate.toString('pem'), key: key.export({ type: 'pkcs8', format: 'pem' }).toString() }
+}

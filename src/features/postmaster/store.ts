@@ -1,0 +1,161 @@
+/**
+ * @module Mail for whoever runs the service: kept, listed, deleted, and gone after a while. The only writer of `operator_mail`. The messages themselves are
+ * in the store of raw messages, which lets go of them at the same age.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import type { Envelope } from '../received.ts'
+
+/** What a message is about: the address that it came to, or what it was taken for. */
+export const OPERATOR_MAIL_KINDS = [
+  'postmaster',
+  'abuse',
+  'bounce',
+  'complaint',
+  'unsubscribe',
+  'report',
+  'other',
+] as const
+export type OperatorMailKind = (typeof OPERATOR_MAIL_KINDS)[number]
+
+export interface NewOperatorMail {
+  readonly kind: OperatorMailKind
+  readonly envelope: Envelope
+  readonly rcptTo: readonly string[]
+  /** Header form; null: there is none. */
+  readonly from: string | null
+  readonly subject: string
+  /** Why it is here: a sentence. */
+  readonly reason: string
+}
+
+export interface OperatorMail {
+  readonly uuid: UuidBytes
+  /** One of OPERATOR_MAIL_KINDS. */
+  readonly kind: string
+  /** `''`: the null reverse-path. */
+  readonly mailFrom: string
+  readonly rcptTo: readonly string[]
+  readonly from: string | null
+  readonly subject: string
+  readonly reason: string
+  readonly sourceIp: string
+  /** In the store of raw messages. */
+  readonly rawRef: number
+  readonly sizeBytes: number
+  readonly createdAt: Millis
+}
+
+interface Row extends Omit<OperatorMail, 'rcptTo'> {
+  readonly rcptTo: string
+}
+
+const COLUMNS = `uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS "from", subject, reason, source_ip AS sourceIp, raw_ref AS rawRef,
+  size_bytes AS sizeBytes, created_at AS createdAt`
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, raw_ref, size_bytes, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  newest: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM operator_mail ORDER BY id DESC LIMIT ?`),
+  newestOfKind: db.prepare<Row, [string, number]>(
+    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT ?`,
+  ),
+  counts: db.prepare<{ kind: string; n: number }, []>('SELECT kind, COUNT(*) AS n FROM operator_mail GROUP BY kind'),
+  byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
+  delete: db.prepare('DELETE FROM operator_mail WHERE uuid = ?'),
+  deleteOld: db.prepare(
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?)',
+  ),
+  oldestKept: db.prepare<{ id: number }, [number]>('SELECT id FROM operator_mail ORDER BY id DESC LIMIT 1 OFFSET ?'),
+  deleteBefore: db.prepare(
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE id < ? ORDER BY id LIMIT ?)',
+  ),
+}))
+
+/** A stranger's header can have a mebibyte; more than a line says nothing in a list. */
+const MOST_CHARACTERS = 500
+
+const cut = (text: string): string => text.slice(0, MOST_CHARACTERS)
+
+/** Keeps a message for the operator, in the caller's transaction. */
+export function storeOperatorMail(_app: App, tx: Tx, mail: NewOperatorMail): void {
+  const { envelope } = mail
+  sql(tx.db).insert.run(
+    newUuid(),
+    mail.kind,
+    envelope.mailFrom,
+    JSON.stringify(mail.rcptTo),
+    mail.from === null ? null : cut(mail.from),
+    cut(mail.subject),
+    cut(mail.reason),
+    envelope.sourceIp,
+    envelope.rawRef,
+    envelope.sizeBytes,
+    envelope.receivedAt,
+  )
+}
+
+const read = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
+
+/** The newest messages, of one kind when it is given, and how many there are. */
+export function listOperatorMail(
+  db: Database,
+  { kind, limit }: { readonly kind?: OperatorMailKind | undefined; readonly limit: number },
+): { mail: OperatorMail[]; total: number } {
+  const rows = kind === undefined ? sql(db).newest.all(limit) : sql(db).newestOfKind.all(kind, limit)
+  const total = sql(db)
+    .counts.all()
+    .reduce((sum, row) => (kind === undefined || row.kind === kind ? sum + row.n : sum), 0)
+  return { mail: rows.map(read), total }
+}
+
+/** Throws 404 for an id that none has. */
+export function findOperatorMail(db: Database, id: string): OperatorMail {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid)
+  if (!row) throw unknown()
+  return read(row)
+}
+
+/** Forgets one. Throws 404 for an id that none has. */
+export async function deleteOperatorMail(app: App, id: string): Promise<void> {
+  const uuid = parseUuid(id)
+  const isThere = uuid && (await app.commit.write((tx) => sql(tx.db).delete.run(uuid).changes === 1))
+  if (!isThere) throw unknown()
+}
+
+const unknown = () =>
+  notFound('operator_mail_not_found', 'There is no message with this ID; `tassis mail list` shows what there is.')
+
+/** Most that are kept. */
+export const MOST_OPERATOR_MAIL = 10_000
+/** Removed in one transaction: a few milliseconds. */
+const SLICE = 500
+
+/**
+ * Forgets what is older than `inboundRawDays`, and all but the newest MOST_OPERATOR_MAIL; returns how many. Meant to be called every hour or so, one run
+ * at a time.
+ */
+export async function trimOperatorMail(app: App): Promise<number> {
+  const before = app.clock.now() - days(app.config.inboundRawDays)
+  const ofAge = await inSlices(app, (tx) => sql(tx.db).deleteOld.run(before, SLICE).changes)
+  const oldest = sql(app.db).oldestKept.get(MOST_OPERATOR_MAIL - 1)
+  if (!oldest) return ofAge
+  return ofAge + (await inSlices(app, (tx) => sql(tx.db).deleteBefore.run(oldest.id, SLICE).changes))
+}
+
+async function inSlices(app: App, remove: (tx: Tx) => number): Promise<number> {
+  for (let removed = 0; ; ) {
+    const count = await app.commit.write(remove)
+    removed += count
+    if (count < SLICE) return removed
+  }
+}

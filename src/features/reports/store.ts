@@ -1,0 +1,142 @@
+/**
+ * @module Reports about a domain's mail that came in (DMARC aggregate, TLS-RPT): stored once each for the account that has the domain, kept for
+ * 400 days, shown to the operator. A report is what a stranger says; nothing here acts on one.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import type { AggregateReport } from '#protocols/reports/report.ts'
+
+/** A report without its content. */
+export interface StoredReport {
+  readonly uuid: UuidBytes
+  readonly kind: 'dmarc' | 'tls'
+  /** Name of the account that has the domain; null: nobody had it when the report came. */
+  readonly account: string | null
+  readonly domain: string
+  readonly organisation: string
+  readonly reportId: string
+  readonly beginAt: Millis | null
+  readonly endAt: Millis | null
+  readonly contentRef: number
+  readonly sizeBytes: number
+  readonly createdAt: Millis
+}
+
+const KEPT_DAYS = 400
+/** Removed in one transaction: a few milliseconds. */
+const SLICE = 500
+
+const SELECT = `SELECT r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
+  r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt
+  FROM received_reports r LEFT JOIN accounts ON accounts.id = r.account_id`
+
+type NewRow = [
+  uuid: Uint8Array,
+  kind: string,
+  accountId: number | null,
+  domain: string,
+  organisation: string,
+  reportId: string,
+  beginAt: number | null,
+  endAt: number | null,
+  contentRef: number,
+  sizeBytes: number,
+  createdAt: number,
+]
+
+const sql = prepared((db) => ({
+  // Several accounts can have verified one name, each with a key of its own; the first is taken.
+  owner: db.prepare<{ accountId: number }, [string]>(
+    `SELECT account_id AS accountId FROM domains
+     WHERE domain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1`,
+  ),
+  insert: db.prepare<unknown, NewRow>(
+    `INSERT INTO received_reports
+     (uuid, kind, account_id, domain, organisation, report_id, begin_at, end_at, content_ref, size_bytes, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
+  ),
+  newest: db.prepare<StoredReport, [number]>(`${SELECT} ORDER BY r.id DESC LIMIT ?`),
+  newestOfDomain: db.prepare<StoredReport, [string, number]>(
+    `${SELECT} WHERE r.domain = ? ORDER BY r.created_at DESC, r.id DESC LIMIT ?`,
+  ),
+  byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
+  // The id grows with created_at.
+  oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
+    'SELECT id, created_at AS createdAt FROM received_reports ORDER BY id LIMIT ?',
+  ),
+  deleteOld: db.prepare<unknown, [number, number]>('DELETE FROM received_reports WHERE id <= ? AND created_at < ?'),
+}))
+
+/**
+ * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above its own. False: we have one
+ * of the same kind, organisation, id and domain already, which stays as it is.
+ */
+export function storeReport(
+  _app: App,
+  tx: Tx,
+  report: AggregateReport & { readonly contentRef: number },
+  at: Millis,
+): boolean {
+  const { changes } = sql(tx.db).insert.run(
+    newUuid(),
+    report.kind,
+    ownerOf(tx.db, report.domain) ?? null,
+    report.domain,
+    report.organisation,
+    report.reportId,
+    report.beginMs,
+    report.endMs,
+    report.contentRef,
+    report.content.length,
+    at,
+  )
+  return changes > 0
+}
+
+function ownerOf(db: Database, domain: string): number | undefined {
+  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const row = sql(db).owner.get(name)
+    if (row) return row.accountId
+  }
+  return undefined
+}
+
+export interface ReportFilter {
+  /** In A-labels: reports of exactly this domain. */
+  readonly domain?: string | undefined
+  readonly limit: number
+}
+
+/** The newest reports, newest first. */
+export function listReports(db: Database, { domain, limit }: ReportFilter): StoredReport[] {
+  return domain === undefined ? sql(db).newest.all(limit) : sql(db).newestOfDomain.all(domain, limit)
+}
+
+/** Throws 404 when there is none with that id. */
+export function findReport(db: Database, id: string): StoredReport {
+  const uuid = parseUuid(id)
+  const found = uuid && sql(db).byUuid.get(uuid)
+  if (!found)
+    throw notFound('report_not_found', `There is no report "${id}"; \`tassis reports list\` shows what there is.`)
+  return found
+}
+
+/** Removes reports that came in over 400 days ago, a slice at a time; how many. */
+export async function trimReports(app: App): Promise<number> {
+  const before = app.clock.now() - days(KEPT_DAYS)
+  for (let removed = 0; ; ) {
+    const rows = sql(app.db).oldest.all(SLICE)
+    const last = rows.at(-1)
+    if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
+    const { changes } = await app.commit.write((tx) => sql(tx.db).deleteOld.run(last.id, before))
+    removed += changes
+    // What is left of the slice is not old enough: its times went back for a moment.
+    if (changes < rows.length) return removed
+  }
+}

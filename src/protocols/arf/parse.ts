@@ -1,0 +1,183 @@
+/**
+ * @module Makes out feedback reports in what came in: of RFC 5965, also redacted ones (RFC 6590); those of Microsoft, which only return the message; and
+ * X-ARF in text form. Reports of failed authentication (RFC 6591) are no complaints. Never asks whose mail it is about. Every field is a stranger's:
+ * what is read of it has a bound.
+ */
+import { messageIdIn, readHead } from '../mime/header-fields.ts'
+import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
+import type { FeedbackReport, FeedbackType } from './report.ts'
+
+/** Octets of a header block that are looked at; what follows says nothing that counts. */
+const MOST_HEADER_BYTES = 64 * 1024
+const MOST_VALUE_CHARACTERS = 2000
+/** Characters of a name: program, server or address. */
+const MOST_NAME_CHARACTERS = 254
+const MOST_FIELDS = 20
+const MOST_ADDRESSES = 50
+
+/** The feedback report that a message is; undefined when it is none. Takes any message. */
+export function feedbackReportOf(message: ParsedMessage): FeedbackReport | undefined {
+  const report = reportFields(message)
+  const returned = returnedFields(message)
+  if (report) return ofFields(report, returned)
+  if (!returned) return undefined
+  const microsoft = [...returned.values(MICROSOFT_RECIPIENT), ...ofHeader(message, MICROSOFT_RECIPIENT)]
+  if (microsoft.length > 0) return reportOf('abuse', { returned, named: microsoft })
+  return ofXarf(message, returned)
+}
+
+/** Where the loop of Microsoft names who complained; such a report has no other sign. */
+const MICROSOFT_RECIPIENT = 'x-hmxmroriginalrecipient'
+
+/** The types of RFC 5965 §3.1, those registered later, and what providers write instead. */
+const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
+  ['abuse', 'abuse'],
+  ['spam', 'abuse'],
+  ['fraud', 'fraud'],
+  ['phishing', 'fraud'],
+  ['virus', 'virus'],
+  ['malware', 'virus'],
+  ['not-spam', 'not-spam'],
+])
+
+/** Says that a signature or a policy did not hold (RFC 6591 §3), which nobody complained about. */
+const FAILED_AUTHENTICATION = 'auth-failure'
+
+function ofFields(report: Fields, returned: Fields | undefined): FeedbackReport | undefined {
+  const type = wordOf(report.values('feedback-type')[0] ?? '')
+  if (type === FAILED_AUTHENTICATION) return undefined
+  return reportOf(TYPES.get(type) ?? 'other', { report, returned })
+}
+
+const wordOf = (value: string): string => value.split(/[\s;(]/, 1)[0]?.toLowerCase() ?? ''
+
+interface Parts {
+  /** Fields of the report itself. */
+  readonly report?: Fields | undefined
+  /** Header of what was reported. */
+  readonly returned: Fields | undefined
+  /** Whom the provider names elsewhere. */
+  readonly named?: readonly string[]
+}
+
+/** Fields of a returned header that say for whom a copy was. */
+const RECIPIENT_FIELDS = [MICROSOFT_RECIPIENT, 'delivered-to', 'x-original-to', 'envelope-to', 'x-envelope-to']
+
+function reportOf(feedbackType: FeedbackType, { report, returned, named = [] }: Parts): FeedbackReport {
+  const ofReport = (name: string): string[] => report?.values(name) ?? []
+  const ofReturned = (name: string): string[] => returned?.values(name) ?? []
+  const [mailFrom] = [...ofReport('original-mail-from'), ...ofReturned('return-path')].flatMap(addressesIn)
+  return {
+    feedbackType,
+    userAgent: nameOf(ofReport('user-agent')[0]),
+    reportingMta: nameOf(ofReport('reporting-mta')[0]?.replace(/^\s*[a-z]+\s*;/i, '')),
+    sourceIp: nameOf(ofReport('source-ip')[0]),
+    originalMailFrom: mailFrom ?? null,
+    originalRcptTo: distinct(
+      [...ofReport('original-rcpt-to'), ...named, ...RECIPIENT_FIELDS.flatMap(ofReturned)].flatMap(addressesIn),
+    ),
+    originalTo: distinct(['to', 'cc'].flatMap(ofReturned).flatMap(addressesIn)),
+    // Some put it into the report when they return nothing.
+    originalMessageId: messageIdIn(ofReturned('message-id')[0] ?? ofReport('original-message-id')[0]),
+    originalListUnsubscribe: ofReturned('list-unsubscribe')[0] ?? null,
+    ownLocalParts: distinct([...(report?.ownLocalParts ?? []), ...(returned?.ownLocalParts ?? [])]),
+  }
+}
+
+const distinct = (values: readonly string[]): string[] => [...new Set(values)].slice(0, MOST_ADDRESSES)
+
+const GAPS = /[\s\0-\x1f\x7f-\x9f]+/g
+
+function nameOf(value: string | undefined): string | null {
+  const name = value?.replace(GAPS, ' ').trim().slice(0, MOST_NAME_CHARACTERS) ?? ''
+  return name === '' ? null : name
+}
+
+/** What stands for a local part that was taken out (RFC 6590 §3 lets the provider choose). A hash looks like any other and matches nobody. */
+const REDACTED = /^(?:redacted|removed|hidden|anonymous|anonymized|x+|\*+)$/
+
+/** Addresses in the value of a field, in whichever notation: `<a@b>`, `rfc822; a@b`, lists, with names. */
+const addressesIn = (value: string): string[] =>
+  value
+    .split(/[\s<>,;:"()[\]\0-\x1f\x7f-\x9f]+/)
+    // One may quote an address, and may stand in one.
+    .map((word) => word.replace(/^'+|'+$/g, ''))
+    .filter((word) => word.length <= MOST_NAME_CHARACTERS && /^[^@]+@[^@]+$/.test(word))
+    .filter((word) => !REDACTED.test(word.slice(0, word.indexOf('@')).toLowerCase()))
+    .slice(0, MOST_FIELDS)
+
+/** Fields of the part that makes a message a feedback report. */
+function reportFields(message: ParsedMessage): Fields | undefined {
+  const part = message.attachments.find(({ contentType }) => contentType === 'message/feedback-report')
+  if (part) return fieldsIn(withoutBlankLines(startOf(part)))
+  // Some give it as text.
+  const isReport = ofHeader(message, 'content-type').some((value) => /report-type\s*=\s*"?feedback-report/i.test(value))
+  return isReport ? fieldsFrom(message.text, /^feedback-type:/im) : undefined
+}
+
+/** Fields that begin in a text where `first` is found. */
+function fieldsFrom(text: string | null, first: RegExp): Fields | undefined {
+  const start = text?.slice(0, MOST_HEADER_BYTES).search(first) ?? -1
+  return start === -1 ? undefined : fieldsIn(withoutBlankLines(text?.slice(start, start + MOST_HEADER_BYTES) ?? ''))
+}
+
+const RETURNED_TYPES: ReadonlySet<string> = new Set([
+  'message/rfc822',
+  'message/global',
+  'text/rfc822-headers',
+  'message/rfc822-headers',
+  'message/global-headers',
+])
+
+/** Header of what was reported; undefined when nothing was returned. */
+function returnedFields({ attachments }: ParsedMessage): Fields | undefined {
+  const part = attachments.find(({ contentType }) => RETURNED_TYPES.has(contentType))
+  return part && fieldsIn(startOf(part).replace(/^[\r\n]+/, ''))
+}
+
+/** Octets as characters. */
+const startOf = ({ content }: ParsedAttachment): string =>
+  Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MOST_HEADER_BYTES)).toString('latin1')
+
+const withoutBlankLines = (text: string): string =>
+  text.replace(/^[\r\n]+/, '').replace(/(?:\r?\n)(?:[ \t]*\r?\n)+/g, '\n')
+
+interface Fields {
+  /** Values of a field in their order; the name in lower case. */
+  values(name: string): string[]
+  readonly ownLocalParts: readonly string[]
+}
+
+/** The form of the local parts that address/verp.ts makes; a forwarder may have put them into an address of its own. */
+const OWN_LOCAL_PART = /(?<![a-z0-9])[bu]-[a-z2-7]{32}(?![a-z2-7])/gi
+
+/** Fields of a header block, which ends at its first blank line. */
+function fieldsIn(block: string): Fields {
+  const fields = readHead(Buffer.from(block, 'latin1'))?.fields ?? []
+  const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
+  return {
+    values: (name) => valuesOf(byName.get(name) ?? []),
+    ownLocalParts: distinct(
+      fields.flatMap(([, value]) => value.match(OWN_LOCAL_PART) ?? []).map((word) => word.toLowerCase()),
+    ),
+  }
+}
+
+/** Values of a field of the message that came. */
+const ofHeader = ({ headers }: ParsedMessage, wanted: string): string[] =>
+  valuesOf(headers.filter(([name]) => name.toLowerCase() === wanted))
+
+const valuesOf = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
+  fields.slice(0, MOST_FIELDS).map(([, value]) => value.trim().slice(0, MOST_VALUE_CHARACTERS))
+
+/** X-ARF 0.1 and 0.2: fields in a second text part, announced by a header. */
+function ofXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
+  if (ofHeader(message, 'x-arf').length === 0 && ofHeader(message, 'x-xarf').length === 0) return undefined
+  const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MOST_FIELDS)
+  const report = [...attached.map(startOf), message.text]
+    .map((text) => fieldsFrom(text, /^(?:reported-from|report-type|category):/im))
+    .find((fields) => fields !== undefined && fields.values('report-type').length > 0)
+  const type = TYPES.get(wordOf(report?.values('report-type')[0] ?? ''))
+  // Attacks on logins and such, which X-ARF has as well, are about no mail.
+  return type && reportOf(type, { report, returned })
+}

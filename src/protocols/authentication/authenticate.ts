@@ -1,0 +1,341 @@
+/**
+ * @module Authenticates a received message by mailauth, strictly as the RFCs say: SPF (RFC 7208), DKIM (RFC 6376, 8301, 8463), DMARC (RFC 9989),
+ * ARC (RFC 8617), and forward-confirmed reverse DNS (RFC 8601 §3). Bounded in time, DNS questions and signatures. Decides nothing about the message.
+ */
+import { Readable } from 'node:stream'
+import type { ARCData } from 'mailauth'
+import { arc } from 'mailauth/lib/arc'
+import { dkimVerify } from 'mailauth/lib/dkim/verify'
+import { evaluateDmarc } from 'mailauth/lib/dmarc'
+import { spf } from 'mailauth/lib/spf'
+import type { Clock } from '#platform/clock.ts'
+import { toALabels } from '../address/domain.ts'
+import type { Resolver } from '../dns/resolver.ts'
+import { ipv6Groups } from '../dns/special-addresses.ts'
+import { prepareMessage } from './prepare.ts'
+import { limitedQuestions, type Questions } from './questions.ts'
+import type { AuthenticationResult, Verdict } from './result.ts'
+import { checkReverseDns } from './reverse-dns.ts'
+
+/** What the SMTP session said, and who we are. */
+export interface SessionFacts {
+  readonly clientIp: string
+  readonly helo: string
+  /** `''`: the null reverse-path. */
+  readonly mailFrom: string
+  /** Our own name, the authserv-id. */
+  readonly hostname: string
+}
+
+type Details = AuthenticationResult['details']
+type DkimVerification = Awaited<ReturnType<typeof dkimVerify>>
+type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
+
+const MOST_TIME_MS = 20_000
+/** A hundred for a message. DMARC's walks share their names, and DKIM and ARC their keys; SPF alone could ask 111. */
+const MOST_QUESTIONS = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
+/** RFC 8301 §3.2. */
+const MIN_RSA_BITS = 1024
+/** Given to the verifier at once, up to the end of the line: it joins what is left of a line with the next piece and reads all of it again. */
+const PIECE_BYTES = 1024 * 1024
+const MAX_COMMENT_LENGTH = 300
+const MAX_NAME_LENGTH = 255
+
+/**
+ * What the checks say of a message. `raw` is as it came in, without fields that we added. Whatever has not ended after 20 s of the clock, or would
+ * need more DNS than its share, is a temperror (a permerror for SPF's number of look-ups). Never rejects.
+ */
+export async function authenticate(
+  raw: Uint8Array,
+  facts: SessionFacts,
+  resolver: Resolver,
+  clock: Clock,
+): Promise<AuthenticationResult> {
+  const time = Promise.withResolvers<void>()
+  const timer = clock.after(MOST_TIME_MS, time.resolve)
+  try {
+    const ask = (most: number) => limitedQuestions(resolver, most, time.promise)
+    // Made before anything is waited for, so that it knows when the time is over.
+    const dmarcQuestions = ask(MOST_QUESTIONS.dmarc)
+    const clientIp = plainIp(facts.clientIp)
+    const [iprev, sender, signed] = await Promise.all([
+      checkReverseDns(ask(MOST_QUESTIONS.reverse), clientIp),
+      checkSpf(ask(MOST_QUESTIONS.spf), facts, clientIp),
+      checkSignatures(ask(MOST_QUESTIONS.keys), raw, clock),
+    ])
+    const { dmarc, alignedDomains } = await checkDmarc(dmarcQuestions, sender, signed)
+    return resultOf({ spf: sender.details, dkim: dkimOf(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
+  } finally {
+    timer.cancel()
+  }
+}
+
+function resultOf(details: Details): AuthenticationResult {
+  return {
+    spf: details.spf.result,
+    dkim: bestOf(details.dkim),
+    dmarc: details.dmarc.result,
+    arc: details.arc.result,
+    iprev: details.iprev.result,
+    details,
+  }
+}
+
+// ---- SPF
+
+interface SenderCheck {
+  readonly details: Details['spf']
+  /** The domain that passed; undefined: none did. */
+  readonly passedDomain: string | undefined
+}
+
+async function checkSpf({ ask }: Questions, facts: SessionFacts, clientIp: string): Promise<SenderCheck> {
+  const given = { client_ip: facts.clientIp, helo: shown(facts.helo), identity: identityOf(facts) }
+  try {
+    const found = await spf({
+      sender: facts.mailFrom,
+      ip: clientIp,
+      helo: facts.helo,
+      mta: facts.hostname,
+      resolver: ask,
+      strict: true,
+    })
+    const result = verdictOf(found.status.result)
+    return {
+      details: {
+        result,
+        domain: shown(found.domain === '-' ? '' : found.domain),
+        ...given,
+        // It begins with our own name.
+        comment: commentOf(found.status.comment, `${facts.hostname}: `),
+      },
+      passedDomain: result === 'pass' ? found.domain : undefined,
+    }
+  } catch (error) {
+    return {
+      details: { result: 'temperror', domain: '', ...given, comment: messageOf(error) },
+      passedDomain: undefined,
+    }
+  }
+}
+
+const identityOf = ({ mailFrom }: SessionFacts): 'helo' | 'mailfrom' => (mailFrom === '' ? 'helo' : 'mailfrom')
+
+// ---- DKIM and ARC
+
+interface SignatureCheck {
+  /** Undefined: nothing was verified, for the reason in `failure`. */
+  readonly verification: DkimVerification | undefined
+  readonly failure: { readonly result: Verdict; readonly comment: string } | undefined
+  readonly arc: Details['arc']
+}
+
+async function checkSignatures(questions: Questions, raw: Uint8Array, clock: Clock): Promise<SignatureCheck> {
+  try {
+    const prepared = prepareMessage(raw)
+    if (prepared.kind === 'refused') return nothingVerified('permerror', prepared.reason)
+    const verification = await dkimVerify(Readable.from(piecesOf(prepared.message), { objectMode: false }), {
+      resolver: questions.ask,
+      minBitLength: MIN_RSA_BITS,
+      curTime: new Date(clock.now()),
+      strict: true,
+    })
+    return { verification, failure: undefined, arc: await checkArc(questions, verification) }
+  } catch (error) {
+    return nothingVerified('temperror', messageOf(error))
+  }
+}
+
+const nothingVerified = (result: Verdict, comment: string): SignatureCheck => ({
+  verification: undefined,
+  failure: { result, comment },
+  arc: { result, instances: 0, comment },
+})
+
+/** Others have their turn between two pieces. */
+async function* piecesOf(message: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < message.length; ) {
+    const lineEnd = message.indexOf('\n', at + PIECE_BYTES - 1)
+    const end = lineEnd === -1 ? message.length : lineEnd + 1
+    yield message.subarray(at, end)
+    at = end
+    await new Promise<void>((resolve) => setImmediate(resolve))
+  }
+}
+
+async function checkArc({ ask, failedNames }: Questions, { arc: data }: DkimVerification): Promise<Details['arc']> {
+  if (data === undefined) return { result: 'none', instances: 0, comment: null }
+  // The type of what the one function gives is narrower than what the other takes.
+  const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
+  const instances = typeof found.i === 'number' ? found.i : 0
+  const result = verdictOf(found.status.result)
+  const seals = data.chain === false ? [] : (data.chain ?? [])
+  // mailauth fails a chain whose keys it could not fetch, but that is nothing known.
+  const isUnknown =
+    result === 'fail' &&
+    ((found.signature !== undefined && found.signature !== false && found.signature.status.result === 'temperror') ||
+      seals.some((set) => failedNames.has(keyNameOf(set['arc-seal']?.parsed))))
+  return isUnknown
+    ? { result: 'temperror', instances, comment: 'a key of the chain could not be looked up' }
+    : { result, instances, comment: commentOf(found.status.comment) }
+}
+
+function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string {
+  const value = (name: string): string => {
+    const tag = tags?.[name]
+    return typeof tag === 'object' && tag !== null && 'value' in tag ? String(tag.value) : ''
+  }
+  return `${value('s')}._domainkey.${value('d')}`.toLowerCase()
+}
+
+function dkimOf({ verification, failure }: SignatureCheck, alignedDomains: AlignedDomains): Details['dkim'] {
+  if (failure !== undefined) return [{ ...failure, domain: '', selector: '', algorithm: null, aligned: false }]
+  return (verification?.results ?? []).flatMap((signature) => {
+    const { signingDomain, selector, algo, status } = signature
+    // mailauth's way of saying that there is no signature.
+    if (signingDomain === undefined && status.result === 'none') return []
+    return {
+      result: verdictOf(status.result),
+      domain: shown(signingDomain),
+      selector: shown(selector),
+      algorithm: algo === undefined ? null : shown(algo),
+      aligned: alignedDomains(signingDomain ?? '', status.result === 'pass'),
+      comment: commentOf(status.comment) ?? commentOf(policyOf(status)),
+    }
+  })
+}
+
+/** Why a signature is against the rules: `weak-key`, `weak-algorithm`. */
+function policyOf(status: object): unknown {
+  const policy = 'policy' in status ? status.policy : undefined
+  return typeof policy === 'object' && policy !== null && 'dkim-rules' in policy ? policy['dkim-rules'] : undefined
+}
+
+const BEST_FIRST: readonly Verdict[] = ['pass', 'temperror', 'policy', 'fail', 'neutral', 'permerror', 'none']
+
+/** Of those that pass if any does; else of the aligned ones if there is one. */
+function bestOf(signatures: Details['dkim']): Verdict {
+  const rank = ({ result, aligned }: Details['dkim'][number]): number =>
+    (result === 'pass' ? 0 : aligned ? 10 : 20) + BEST_FIRST.indexOf(result)
+  return [...signatures].sort((a, b) => rank(a) - rank(b))[0]?.result ?? 'none'
+}
+
+// ---- DMARC
+
+/** Whether a signature's domain is that of the author, as DMARC sees it. */
+type AlignedDomains = (signingDomain: string, passes: boolean) => boolean
+
+interface DmarcCheck {
+  readonly dmarc: Details['dmarc']
+  readonly alignedDomains: AlignedDomains
+}
+
+/** RFC 9989 §5.3.1: without exactly one author domain there is nothing to evaluate. */
+const NO_AUTHOR: Readonly<Record<string, string>> = {
+  'no-author-domain': 'the From field has no domain',
+  'multiple-author-domains': 'the From field has addresses of several domains',
+  'invalid-author-domain': 'the From field has an address without a valid domain',
+  'multiple-from-fields': 'there are several From fields',
+}
+
+async function checkDmarc({ ask }: Questions, sender: SenderCheck, signed: SignatureCheck): Promise<DmarcCheck> {
+  const { verification, failure } = signed
+  if (verification === undefined) return unevaluated(failure?.result ?? 'permerror', failure?.comment ?? null)
+  try {
+    const evaluation = await evaluateDmarc({
+      headerFrom: verification.headerFrom,
+      fromFields: verification.fromFields,
+      spfDomains: sender.passedDomain === undefined ? [] : [sender.passedDomain],
+      dkimDomains: verification.results.flatMap(({ signingDomain, status }) =>
+        status.result === 'pass' && signingDomain !== undefined
+          ? { domain: signingDomain, underSized: status.underSized ?? 0 }
+          : [],
+      ),
+      resolver: ask,
+      strict: true,
+    })
+    return evaluated(evaluation, sender, verification)
+  } catch (error) {
+    return unevaluated('temperror', messageOf(error))
+  }
+}
+
+const unevaluated = (result: Verdict, comment: string | null): DmarcCheck => ({
+  dmarc: { result, domain: '', policy: null, comment },
+  alignedDomains: () => false,
+})
+
+function evaluated(
+  { response, dkimAligned, reason }: DmarcEvaluation,
+  sender: SenderCheck,
+  { results }: DkimVerification,
+): DmarcCheck {
+  if (response === false) return unevaluated('permerror', NO_AUTHOR[reason ?? ''] ?? 'there is no author domain')
+  const author = bare(response.status.header?.from ?? '')
+  const organization = bare(response.domain || author)
+  // For what did not pass no walk is made: whatever is below the author's organizational domain counts as aligned.
+  const wouldAlign = (domain: string, isStrict: boolean | undefined): boolean =>
+    isStrict === true ? bare(domain) === author : isSameOrBelow(bare(domain), organization)
+  const result = verdictOf(response.status.result)
+  // mailauth knows of what passed only; an aligned identifier about which DNS said nothing might have.
+  const isUnknown =
+    result === 'fail' &&
+    ((sender.details.result === 'temperror' && wouldAlign(sender.details.domain, response.alignment?.spf.strict)) ||
+      results.some(
+        ({ status, signingDomain = '' }) =>
+          status.result === 'temperror' && wouldAlign(signingDomain, response.alignment?.dkim.strict),
+      ))
+  return {
+    dmarc: {
+      result: isUnknown ? 'temperror' : result,
+      domain: shown(author),
+      policy: response.policy ?? null,
+      comment: isUnknown
+        ? 'SPF or DKIM could not be checked'
+        : (commentOf(response.status.comment) ?? commentOf('error' in response ? response.error : undefined)),
+    },
+    alignedDomains: (domain, passes) =>
+      passes ? dkimAligned?.has(bare(domain)) === true : wouldAlign(domain, response.alignment?.dkim.strict),
+  }
+}
+
+/** For comparing: A-labels in lower case, without the root. */
+const bare = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/\.+$/, '')
+
+const isSameOrBelow = (domain: string, parent: string): boolean =>
+  parent !== '' && (domain === parent || domain.endsWith(`.${parent}`))
+
+// ---- What strangers wrote, made fit to be stored and told
+
+const VERDICTS: readonly string[] = ['pass', 'fail', 'softfail', 'neutral', 'none', 'policy', 'temperror', 'permerror']
+
+const isVerdict = (text: unknown): text is Verdict => typeof text === 'string' && VERDICTS.includes(text)
+
+/** What mailauth calls a verdict is one, unless it has a new word. */
+const verdictOf = (text: unknown): Verdict => (isVerdict(text) ? text : 'permerror')
+
+// C0 and C1 controls, and what turns the direction of writing.
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
+
+const shown = (text: string | undefined, most = MAX_NAME_LENGTH): string =>
+  (text ?? '').replace(UNPRINTABLE, ' ').trim().slice(0, most).toWellFormed()
+
+function commentOf(comment: unknown, prefix = ''): string | null {
+  if (typeof comment !== 'string') return null
+  return shown(comment.startsWith(prefix) ? comment.slice(prefix.length) : comment, MAX_COMMENT_LENGTH) || null
+}
+
+const messageOf = (error: unknown): string =>
+  shown(error instanceof Error ? error.message : String(error), MAX_COMMENT_LENGTH)
+
+/** Dotted for an IPv4 address in IPv6 form, and without a zone. */
+function plainIp(ip: string): string {
+  const [address = ''] = ip.split('%')
+  if (!address.includes(':')) return address
+  const groups = ipv6Groups(address)
+  if (groups.slice(0, 5).some((group) => group !== 0) || groups[5] !== 0xffff) return address
+  return groups
+    .slice(6)
+    .flatMap((group) => [group >> 8, group & 0xff])
+    .join('.')
+}

@@ -1,0 +1,102 @@
+/**
+ * @module Makes a message fit to be verified: bounds what its header can cost, and gives it the line ends that were signed. The verifier's work
+ * grows with the square of folded lines and of white space in a signature, so both are bounded here. Never changes what it is given.
+ */
+
+export type Prepared =
+  | { readonly kind: 'ok'; readonly message: Buffer }
+  /** Its header is beyond the bounds: no signature is looked at. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
+const MAX_HEADER_BYTES = 256 * 1024
+const MAX_HEADER_LINES = 5_000
+/** Signatures after these, from the top, are passed over. */
+const MOST_SIGNATURES = 10
+/** Of them those that cover a part of the body only (`l=`): each makes the verifier hash the body once more. */
+const MOST_PARTIAL_SIGNATURES = 2
+/** A longer signature field is passed over: real ones have at most 2 KiB. */
+const MAX_SIGNATURE_BYTES = 4 * 1024
+/** So is one with such a run of white space. */
+const LONG_GAP = /\s{200}/
+
+const LF = 0x0a
+const CR = 0x0d
+const SIGNATURES: ReadonlySet<string> = new Set([
+  'dkim-signature',
+  'arc-seal',
+  'arc-message-signature',
+  'arc-authentication-results',
+])
+/** `l=`, wherever a tag may begin. */
+const PARTIAL = /[:;]\s*l\s*=/
+/** RFC 5322 §3.6.8 and §4.5.8: a name and its colon, which may stand on the next line. */
+const FIELD = /^[!-9;-~]+[ \t]*:/
+const NAME_ALONE = /^[!-9;-~]+[ \t]*$/
+const COLON_FIRST = /^[ \t]*:/
+
+/**
+ * Signatures are over CRLF (RFC 6376 §5.3): a line feed of its own becomes one. What is taken out of the header are signature fields only, so
+ * what the others cover stays as it was.
+ */
+export function prepareMessage(raw: Uint8Array): Prepared {
+  const bytes = withCrlf(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength))
+  const end = headerEnd(bytes)
+  if (end > MAX_HEADER_BYTES) return { kind: 'refused', reason: 'the header is too large' }
+  const header = bytes.toString('latin1', 0, end)
+  const lines = header.split('\r\n')
+  if (lines.length > MAX_HEADER_LINES) return { kind: 'refused', reason: 'the header has too many lines' }
+  const fields = fieldsOf(lines)
+  let signatures = 0
+  let partial = 0
+  const kept = fields.filter((field) => {
+    const name = nameOf(field)
+    if (!SIGNATURES.has(name)) return true
+    if (field.length > MAX_SIGNATURE_BYTES || LONG_GAP.test(field)) return false
+    if (PARTIAL.test(field) && ++partial > MOST_PARTIAL_SIGNATURES) return false
+    return name !== 'dkim-signature' || ++signatures <= MOST_SIGNATURES
+  })
+  if (kept.length === fields.length) return { kind: 'ok', message: bytes }
+  return { kind: 'ok', message: Buffer.concat([Buffer.from(kept.join('\r\n'), 'latin1'), bytes.subarray(end)]) }
+}
+
+/**
+ * The fields as the verifier takes them: whatever is not the start of a field belongs to the one before, white space or not. Were one of its
+ * fields two for us, the second half would be without bounds.
+ */
+function fieldsOf(lines: readonly string[]): string[] {
+  const fields: string[][] = []
+  for (const [index, line] of lines.entries()) {
+    const isStart = FIELD.test(line) || (NAME_ALONE.test(line) && COLON_FIRST.test(lines[index + 1] ?? ''))
+    const last = fields.at(-1)
+    if (last === undefined || isStart) fields.push([line])
+    else last.push(line)
+  }
+  return fields.map((field) => field.join('\r\n'))
+}
+
+/** In lower case, without a fold before the colon. */
+const nameOf = (field: string): string => (/^[^:]+/.exec(field)?.[0] ?? '').trim().toLowerCase()
+
+/** Where the header ends: at the CRLF before the empty line, or behind its last octet when there is none. */
+function headerEnd(bytes: Buffer): number {
+  if (bytes[0] === CR && bytes[1] === LF) return 0
+  const end = bytes.indexOf('\r\n\r\n')
+  return end === -1 ? bytes.length : end
+}
+
+/** The same bytes when every line feed follows a carriage return. */
+function withCrlf(bytes: Buffer): Buffer {
+  let bare = 0
+  for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) {
+    if (bytes[at - 1] !== CR) bare++
+  }
+  if (bare === 0) return bytes
+  const result = Buffer.allocUnsafe(bytes.length + bare)
+  let to = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const octet = bytes[at] ?? 0
+    if (octet === LF && bytes[at - 1] !== CR) result[to++] = CR
+    result[to++] = octet
+  }
+  return result
+}

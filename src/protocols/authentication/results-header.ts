@@ -1,0 +1,116 @@
+/**
+ * @module The Authentication-Results field (RFC 8601): writes what we found out, and tells a field that a stranger wrote in our name. Never reads
+ * what others found out.
+ */
+import { toALabels } from '../address/domain.ts'
+import type { AuthenticationResult } from './result.ts'
+
+/** RFC 2045 §5.1. */
+const TOKEN = /^[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+$/
+/** Printable ASCII without the semicolon, at which careless readers cut a field whatever it stands in. */
+const HARMLESS = /^[\x20-:<-\x7e]*$/
+/** Longer values are left out: they could not be folded. */
+const MAX_VALUE_LENGTH = 255
+const MAX_LINE_LENGTH = 78
+
+/** RFC 8601 §2.2: `ptype.property`, or a text that stands in a comment when the name is empty. */
+type Property = readonly [name: string, value: string | null]
+
+/**
+ * The value of the field, folded at 78 characters, without its name and in ASCII: `mail.example; spf=pass smtp.mailfrom=…`. Checks that RFC 8601
+ * has no such verdict for are left out.
+ *
+ * @param hostname the authserv-id, in A-labels
+ */
+export function authenticationResultsHeader(result: AuthenticationResult, hostname: string): string {
+  const { spf, dkim, dmarc, arc, iprev } = result.details
+  const found = [
+    statement('iprev', iprev.result, [
+      ['policy.iprev', spf.client_ip],
+      ['', iprev.name],
+    ]),
+    statement('spf', spf.result, [[spf.identity === 'helo' ? 'smtp.helo' : 'smtp.mailfrom', spf.domain]]),
+    ...(dkim.length === 0 ? [statement('dkim', 'none', [])] : []),
+    ...dkim.map((signature) =>
+      statement('dkim', signature.result, [
+        ['', signature.comment],
+        ['header.d', signature.domain],
+        ['header.s', signature.selector],
+        ['header.a', signature.algorithm],
+      ]),
+    ),
+    statement('dmarc', dmarc.result, [
+      ['', dmarc.comment],
+      ['policy.dmarc', dmarc.policy],
+      ['header.from', dmarc.domain],
+    ]),
+    ...(['none', 'pass', 'fail'].includes(arc.result)
+      ? [statement('arc', arc.result, [['', arc.instances > 0 ? `i=${arc.instances}` : null]])]
+      : []),
+  ]
+  return [hostname, ...found.map((words) => ` ${words.reduce(appendFolded)}`)].join(';\r\n')
+}
+
+const statement = (method: string, verdict: string, properties: readonly Property[]): string[] => [
+  `${method}=${verdict}`,
+  ...properties.flatMap(([name, value]) => {
+    const text = name === '' ? value?.replaceAll(';', ',') : value
+    if (!text || text.length > MAX_VALUE_LENGTH || !HARMLESS.test(text)) return []
+    return name === '' ? commentWords(text) : [`${name}=${TOKEN.test(text) ? text : quoted(text)}`]
+  }),
+]
+
+const quoted = (value: string): string => `"${value.replace(/["\\]/g, '\\$&')}"`
+
+/** The words of one comment, with what would end it escaped. */
+const commentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '\\$&')})`.split(/ +/)
+
+function appendFolded(text: string, word: string): string {
+  const lineLength = text.length - (text.lastIndexOf('\n') + 1)
+  // The semicolon behind it, and the space before the first line.
+  return text + (lineLength + 1 + word.length + 2 > MAX_LINE_LENGTH ? '\r\n  ' : ' ') + word
+}
+
+/**
+ * True for an Authentication-Results field that says it was added by us (RFC 8601 §5), in whatever way our name is written, or that has no name
+ * that can be read: readers who are less exact might find ours in it. Such a field must not go on.
+ *
+ * @param value with or without its folding, decoded or not
+ */
+export function isForgedResult(name: string, value: string, hostname: string): boolean {
+  if (name.trim().toLowerCase() !== 'authentication-results') return false
+  const claimed = authservIdOf(value)
+  return claimed === undefined || comparable(claimed) === comparable(hostname)
+}
+
+const comparable = (host: string): string => {
+  const text = host.replace(/\.+$/, '')
+  return (toALabels(text) ?? text).toLowerCase()
+}
+
+/** RFC 8601 §2.2: what stands first, a token or a quoted string; undefined when it is neither. */
+function authservIdOf(value: string): string | undefined {
+  const text = value.slice(skipComments(value))
+  if (text.startsWith('"')) {
+    const [, inside] = /^"((?:[^"\\]|\\[\s\S])*)"/.exec(text) ?? []
+    return inside?.replace(/\\([\s\S])/g, '$1').trim()
+  }
+  // Beyond ASCII too: RFC 8601 §2.5 with RFC 6532.
+  const [claimed = ''] = /^[^\s;()<>@,:\\"/[\]?=]*/.exec(text) ?? []
+  const after = text.charAt(claimed.length)
+  return claimed !== '' && (after === '' || /[\s;(]/.test(after)) ? claimed : undefined
+}
+
+/** Where white space and comments (RFC 5322 §3.2.2), which may be nested, end at the start of a value. */
+function skipComments(value: string): number {
+  let depth = 0
+  let at = 0
+  for (; at < value.length; at++) {
+    const character = value.charAt(at)
+    if (character === '(') depth++
+    else if (character === ')' && depth > 0) depth--
+    else if (character === '\\' && depth > 0) at++
+    else if (depth === 0 && !/\s/.test(character)) break
+  }
+  return at
+}

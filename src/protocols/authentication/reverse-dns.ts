@@ -1,0 +1,50 @@
+/** @module Forward-confirmed reverse DNS (RFC 8601 §3): the names of the client's address, and which of them leads back to it. */
+import { isIPv4 } from 'node:net'
+import { ipv6Groups } from '../dns/special-addresses.ts'
+import { codeOf, type Questions } from './questions.ts'
+import type { Verdict } from './result.ts'
+
+export interface ReverseDns {
+  readonly result: Verdict
+  /** The first name that leads back, lower case; null: none does. */
+  readonly name: string | null
+}
+
+/** RFC 7208 §4.6.4 has the same bound for `ptr`. */
+const MOST_NAMES = 10
+/** A PTR record can hold anything; only what a host can be called is worth a question, and may be shown. */
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
+
+/**
+ * `pass`: a name leads back. `fail`: none does. `permerror`: the address has no name. `temperror`: DNS failed, so it is not known. Never throws.
+ *
+ * @param ip IPv4 or IPv6, without a zone, never an IPv4 address in IPv6 form
+ */
+export async function checkReverseDns({ ask }: Questions, ip: string): Promise<ReverseDns> {
+  const type = isIPv4(ip) ? 'A' : 'AAAA'
+  const wanted = comparable(ip)
+  const names = await textsOf(ask, ip, 'PTR')
+  if (names === undefined) return { result: 'temperror', name: null }
+  const hosts = [...new Set(names.map((name) => name.toLowerCase().replace(/\.$/, '')))].filter((name) =>
+    HOST_NAME.test(name),
+  )
+  if (hosts.length === 0) return { result: 'permerror', name: null }
+  const found = await Promise.all(
+    hosts.slice(0, MOST_NAMES).map(async (name) => ({ name, addresses: await textsOf(ask, name, type) })),
+  )
+  const confirmed = found.find(({ addresses }) => addresses?.some((address) => comparable(address) === wanted))
+  if (confirmed !== undefined) return { result: 'pass', name: confirmed.name }
+  return { result: found.some(({ addresses }) => addresses === undefined) ? 'temperror' : 'fail', name: null }
+}
+
+/** Empty: there is no such record. Undefined: not known. */
+async function textsOf(ask: Questions['ask'], name: string, type: string): Promise<string[] | undefined> {
+  try {
+    return (await ask(name, type)).flat()
+  } catch (error) {
+    return codeOf(error) === 'ENODATA' || codeOf(error) === 'ENOTFOUND' ? [] : undefined
+  }
+}
+
+/** One form of an address, however it was written. */
+const comparable = (ip: string): string => (ip.includes(':') ? ipv6Groups(ip).join(':') : ip)

@@ -1,0 +1,79 @@
+/**
+ * @module Makes out delivery reports: in standard form (RFC 3464, RFC 6533) by their status part, else by their words. Out-of-office answers, read
+ * receipts (RFC 8098) and complaints (RFC 5965) are none.
+ */
+import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
+import { headerOf, heuristicReportOf, senderOf } from './heuristic.ts'
+import type { DeliveryReport } from './report.ts'
+import { messageIdIn, nothingReturned, type Returned, returnedOf } from './returned.ts'
+import { deliveryStatusOf } from './standard.ts'
+
+const STATUS_PARTS: ReadonlySet<string> = new Set(['message/delivery-status', 'message/global-delivery-status'])
+const RETURNED_PARTS: ReadonlySet<string> = new Set([
+  'message/rfc822',
+  'message/global',
+  'message/rfc822-headers',
+  'text/rfc822-headers',
+  'message/global-headers',
+])
+/** Reports of another kind, which say nothing of delivery. */
+const OTHER_REPORTS: ReadonlySet<string> = new Set([
+  'message/disposition-notification',
+  'message/global-disposition-notification',
+  'message/feedback-report',
+])
+
+/** Octets of a part that are looked at; reports have what matters at the top, and returned messages can be of any size. */
+const MOST_PART_BYTES = 256 * 1024
+
+/**
+ * What a message says of the delivery of another one; undefined: it is no such report. Takes whatever a stranger sent. What was returned is not opened
+ * further, so a report that somebody forwards is none.
+ * @param facts.mailFrom reverse-path of the session, `''` for the null one; left out: only the header fields tell
+ */
+export function deliveryReportOf(
+  message: ParsedMessage,
+  facts: { readonly mailFrom?: string } = {},
+): DeliveryReport | undefined {
+  const partOf = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
+  const contentType = headerOf(message, 'content-type')?.toLowerCase() ?? ''
+  if (partOf(OTHER_REPORTS) || OTHER_REPORT_TYPE.test(contentType)) return undefined
+  const sender = senderOf(message, facts.mailFrom)
+  const returnedPart = partOf(RETURNED_PARTS)
+  const returned = returnedPart ? returnedOf(textOf(returnedPart)) : nothingReturned
+  const statusPart = partOf(STATUS_PARTS)
+  // Outside a report, anybody may have attached a status part.
+  const isReport = contentType.startsWith('multipart/report') || contentType.startsWith('message/')
+  if (statusPart && (isReport || sender !== 'other')) {
+    const status = deliveryStatusOf(textOf(statusPart))
+    if (status.recipients.length > 0) {
+      const { reportingMta, recipients } = status
+      const named = messageIdIn(status.originalMessageId)
+      return { form: 'standard', reportingMta, recipients, ...withMessageId(returned, named, message) }
+    }
+  }
+  const heuristic = heuristicReportOf(message, sender, returnedPart !== undefined)
+  if (!heuristic) return undefined
+  const { recipients } = heuristic
+  return {
+    form: 'heuristic',
+    reportingMta: null,
+    recipients,
+    ...withMessageId(returnedPart ? returned : heuristic.returned, null, message),
+  }
+}
+
+const OTHER_REPORT_TYPE = /report-type\s?=\s?"?(?:disposition-notification|feedback-report|tlsrpt)/
+
+/** Who returns nothing may still answer in the thread of what it is about. */
+const withMessageId = (returned: Returned, named: string | null, message: ParsedMessage): Returned => ({
+  ...returned,
+  originalMessageId:
+    returned.originalMessageId ?? named ?? messageIdIn(message.inReplyTo ?? message.references.at(-1) ?? undefined),
+})
+
+function textOf({ content }: ParsedAttachment): string {
+  const bytes = Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MOST_PART_BYTES))
+  const text = bytes.toString('utf8')
+  return text.includes('\ufffd') ? bytes.toString('latin1') : text
+}

@@ -1,0 +1,199 @@
+/** @module The header of a message that came in (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): where it ends, its fields, and what they say. */
+import libmime from 'libmime'
+import addressparser, { type AddressOrGroup } from 'nodemailer/lib/addressparser'
+import { decodeText } from './charset.ts'
+
+/** Name as written and value as written, unfolded, as Unicode; encoded words are still encoded. */
+export type HeaderField = readonly [name: string, value: string]
+
+export interface Head {
+  readonly fields: readonly HeaderField[]
+  /** Offset of what follows the fields. */
+  readonly end: number
+  /** Whether a blank line stands there, as it should. */
+  readonly isClosed: boolean
+}
+
+const MOST_HEAD_BYTES = 1024 * 1024
+const MOST_HEAD_LINES = 100_000
+/** Of one field; a list of 5,000 addresses has half of it. */
+const MOST_ADDRESS_CHARACTERS = 256 * 1024
+const MOST_ADDRESSES = 1000
+const MOST_REFERENCES = 1000
+const LONGEST_MESSAGE_ID = 998
+
+const FIELD = /^([!-9;-~]+)[ \t]*:/
+/** Fields that stand in no body: where one follows, a line that is no field is a broken line of the header. */
+const WELL_KNOWN =
+  /^(?:received|from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|return-path|dkim-signature|reply-to|references|in-reply-to|list-[a-z-]+)[ \t]*:/i
+
+/**
+ * Reads the header at the start of a message. Where the blank line after it is missing, it ends before the first line that is no field, unless
+ * more of the fields that any message has follow that one.
+ * @returns undefined when it is longer than 1 MiB or has more than 100,000 lines
+ */
+export function readHead(raw: Uint8Array): Head | undefined {
+  const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
+  const fields: string[][] = []
+  let position = 0
+  let lineCount = 0
+  /** The first line that is no field, and how many fields stand before it. */
+  let broken: { readonly at: number; readonly fieldCount: number } | undefined
+  const unclosed = (at: number): Head =>
+    broken
+      ? { fields: unfolded(fields.slice(0, broken.fieldCount)), end: broken.at, isClosed: false }
+      : { fields: unfolded(fields), end: at, isClosed: false }
+
+  while (position < bytes.length) {
+    const lineFeed = bytes.indexOf(0x0a, position)
+    const next = lineFeed === -1 ? bytes.length : lineFeed + 1
+    if (broken === undefined && (++lineCount > MOST_HEAD_LINES || next > MOST_HEAD_BYTES)) return undefined
+    // What lies so far behind a broken line is body.
+    if (next > MOST_HEAD_BYTES) break
+    const line = lineOf(bytes, position, next)
+    if (line === '') {
+      if (broken) break
+      return { fields: unfolded(fields), end: position, isClosed: true }
+    }
+    const isFolded = line.startsWith(' ') || line.startsWith('\t')
+    const isField = FIELD.test(line)
+    if (isField && broken && WELL_KNOWN.test(line)) broken = undefined
+    if (isFolded && fields.length > (broken?.fieldCount ?? 0)) fields.at(-1)?.push(line)
+    else if (isField) fields.push([line])
+    // `From `: a mailbox file was here (RFC 4155).
+    else if (!(position === 0 && /^>?From /.test(line))) broken ??= { at: position, fieldCount: fields.length }
+    position = next
+  }
+  return unclosed(bytes.length)
+}
+
+/** A line without its end; octets above 127 as UTF-8 when they are, else as windows-1252. */
+function lineOf(bytes: Buffer, start: number, next: number): string {
+  let end = next
+  if (end > start && bytes[end - 1] === 0x0a) end--
+  if (end > start && bytes[end - 1] === 0x0d) end--
+  return decodeText(bytes.subarray(start, end), null)
+}
+
+const unfolded = (fields: readonly string[][]): HeaderField[] =>
+  fields.map((lines) => {
+    const text = lines.length === 1 ? (lines[0] ?? '') : lines.join('')
+    const colon = text.indexOf(':')
+    return [text.slice(0, colon).trim(), text.slice(colon + 1)]
+  })
+
+/** A value for people: encoded words decoded, nothing in it that is no text. */
+export function decodeValue(value: string): string {
+  const decoded = value.includes('=?') ? libmime.decodeWords(value) : value
+  return plain(decoded)
+}
+
+/** Control characters become spaces: a line break that was encoded must not become one again. NUL is left out. */
+const plain = (text: string): string =>
+  text
+    .replaceAll('\0', '')
+    .replaceAll(/[\x01-\x08\x0a-\x1f\x7f]/g, ' ')
+    .trim()
+    .toWellFormed()
+
+export interface Addresses {
+  /** Header form, decoded. */
+  readonly text: string
+  /** Addresses only; at most 1,000. */
+  readonly addresses: readonly string[]
+}
+
+/** The addresses of one or more fields of the same name; null: there is none. */
+export function addressesOf(values: readonly string[]): Addresses | null {
+  if (values.length === 0) return null
+  const joined = values.join(', ')
+  const entries = addressparser(joined.slice(0, MOST_ADDRESS_CHARACTERS))
+  const addresses = entries
+    .flatMap((entry) => (entry.group ? entry.group : [entry]))
+    .flatMap(({ address }) => addressOf(address))
+  // What holds no address is told as it stands: `undisclosed-recipients:;`.
+  const text =
+    addresses.length === 0 || joined.length > MOST_ADDRESS_CHARACTERS
+      ? decodeValue(joined)
+      : entries
+          .map(formatted)
+          .filter((entry) => entry !== '')
+          .join(', ')
+  return { text, addresses: addresses.slice(0, MOST_ADDRESSES) }
+}
+
+function addressOf(address: string | undefined): string[] {
+  const text = plain(address ?? '')
+  return text.includes('@') ? [text] : []
+}
+
+function formatted(entry: AddressOrGroup): string {
+  const name = decodeValue(entry.name)
+  if (entry.group) return `${quoted(name)}: ${entry.group.map(formatted).join(', ')};`
+  const address = plain(entry.address ?? '')
+  if (name === '') return address
+  return address === '' ? quoted(name) : `${quoted(name)} <${address}>`
+}
+
+/** RFC 5322 §3.2.5, so that what an encoded word held, a comma or an address, is seen to be a name. */
+const quoted = (name: string): string =>
+  /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ \u0080-\uffff]*$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
+
+/** The first message id of a value, with angle brackets; null: there is none. */
+export const messageIdIn = (value: string | undefined): string | null =>
+  value === undefined ? null : (messageIdsIn(value)[0] ?? null)
+
+/** All message ids of a value, with angle brackets: of more than 1,000 the first, which began the thread, and the last. */
+export function messageIdsIn(value: string): string[] {
+  const text = decodeValue(value)
+  const found = text.includes('<')
+    ? (text.match(/<[^<>]*>/g) ?? []).map((id) => id.replaceAll(/\s+/g, ''))
+    : text.split(/[\s,]+/).map((id) => `<${id.replaceAll('>', '')}>`)
+  const ids = found.filter((id) => id.length > 2 && id.length <= LONGEST_MESSAGE_ID)
+  return ids.length > MOST_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MOST_REFERENCES)] : ids
+}
+
+/** RFC 5322 §3.3 and §4.3, with or without a day and a zone, and RFC 3339. */
+const DATE =
+  /^(?:[A-Za-z]{3,9}\.?,?\s*)?(\d{1,2})[\s-]+([A-Za-z]{3,9})\.?,?[\s-]+(\d{2,4})\s+(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:\.\d+)?)?\s*([+-]\d{4}|[A-Za-z]{1,5})?/
+const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?$/
+const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
+const ZONES: Readonly<Record<string, number>> = {
+  edt: -4,
+  est: -5,
+  cdt: -5,
+  cst: -6,
+  mdt: -6,
+  mst: -7,
+  pdt: -7,
+  pst: -8,
+}
+
+/** Milliseconds since the epoch; null when it is no date between 1970 and 9999. A zone that says nothing is UTC (RFC 5322 §4.3). */
+export function dateOf(value: string | undefined): number | null {
+  const text = decodeValue(value ?? '').slice(0, 200)
+  const time = RFC_3339.test(text) ? Date.parse(text.replace(' ', 'T')) : internetDate(text)
+  return time !== undefined && time >= 0 && time < Date.UTC(10_000, 0) ? time : null
+}
+
+function internetDate(text: string): number | undefined {
+  const parts = DATE.exec(text)
+  if (!parts) return undefined
+  const [, day, monthName = '', year = '', hour, minute, second, zone = ''] = parts
+  const month = MONTHS.indexOf(monthName.slice(0, 3).toLowerCase())
+  const [dayNumber, hourNumber, minuteNumber] = [Number(day), Number(hour), Number(minute)]
+  if (month === -1 || dayNumber < 1 || dayNumber > 31 || hourNumber > 24 || minuteNumber > 59) return undefined
+  // §4.3: two digits are 2000 to 2049 or 1950 to 1999, three are after 1900.
+  const given = Number(year)
+  const fullYear = year.length >= 4 ? given : year.length === 2 && given < 50 ? given + 2000 : given + 1900
+  return (
+    Date.UTC(fullYear, month, dayNumber, hourNumber, minuteNumber, Math.min(Number(second ?? 0), 60)) - offsetMs(zone)
+  )
+}
+
+function offsetMs(zone: string): number {
+  const digits = /^([+-])(\d{2})(\d{2})$/.exec(zone)
+  if (!digits) return (ZONES[zone.toLowerCase()] ?? 0) * 3_600_000
+  const minutes = Number(digits[2]) * 60 + Number(digits[3])
+  return (digits[1] === '-' ? -minutes : minutes) * 60_000
+}

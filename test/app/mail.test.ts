@@ -1,0 +1,256 @@
+/** What operators do with mail that came for them, and with complaints, as a process of its own each time. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import type { App } from '#features/app.ts'
+import { applyComplaint } from '#features/complaints/apply.ts'
+import { claimDue, finishRecipient } from '#features/emails/status.ts'
+import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#features/postmaster/store.ts'
+import { loadConfig } from '#platform/config.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+const RECEIVED = Date.UTC(2026, 2, 15, 12, 30)
+const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
+
+/** Runs `use` with the data of a stopped service. */
+async function withApp<T>(settings: Settings, use: (app: App) => Promise<T>): Promise<T> {
+  const opened = openApp(loadConfig({ ...settings }).config)
+  try {
+    return await use(opened.app)
+  } finally {
+    await opened.close()
+  }
+}
+
+/** Stores a message as it would have come in; gives its id. */
+const receive = (
+  settings: Settings,
+  raw: string | Uint8Array,
+  change: Partial<NewOperatorMail> = {},
+): Promise<string> =>
+  withApp(settings, async (app) => {
+    const bytes = Buffer.from(raw)
+    const [rawRef = 0] = await app.rawMail.put([bytes], app.clock.now())
+    const envelope = {
+      mailFrom: 'bob@receiver.test',
+      sourceIp: '198.51.100.7',
+      helo: 'mx.receiver.test',
+      tls: null,
+      receivedAt: RECEIVED,
+      rawRef,
+      sizeBytes: bytes.length,
+    }
+    await app.commit.write((tx) =>
+      storeOperatorMail(app, tx, {
+        kind: 'abuse',
+        envelope,
+        rcptTo: ['abuse@mail.tassis.test', 'postmaster@mail.tassis.test'],
+        from: 'Bob <bob@receiver.test>',
+        subject: 'Spam',
+        reason: 'It is addressed to the operator.',
+        ...change,
+      }),
+    )
+    const [newest] = listOperatorMail(app.db, { limit: 1 }).mail
+    return newest ? formatUuid(newest.uuid) : ''
+  })
+
+const HOSTILE = '\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2028'
+const MESSAGE = [
+  'From: Bob <bob@receiver.test>',
+  `Subject: Spam${HOSTILE}`,
+  'Content-Type: text/plain; charset=utf-8',
+  '',
+  'First line, für dich.',
+  `Second ${HOSTILE}line.`,
+  '',
+].join('\r\n')
+
+// C0 but line ends, DEL, C1, line separators, and what turns the direction of writing.
+const OBEYED = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
+
+test('mail is listed, shown and deleted, and nothing that a stranger wrote is obeyed by the terminal', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await tassis(['mail', ...args], data.settings)
+    return { exitCode, out: stdout.trimEnd(), stderr }
+  }
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  const id = await receive(data.settings, MESSAGE, {
+    subject: `Spam${HOSTILE}`,
+    from: `${HOSTILE} <bob@receiver.test>`,
+  })
+  const bounce = await receive(data.settings, 'From: x\r\n\r\nhi', { kind: 'bounce', subject: 'Returned' })
+
+  const list = await run('list')
+  expect(list.out.split('\n').map((line) => line.slice(0, 69).trimEnd())).toEqual([
+    'ID                                    RECEIVED              KIND    F',
+    `${bounce}  2026-03-15 12:30:00Z  bounce  B`,
+    `${id}  2026-03-15 12:30:00Z  abuse`,
+  ])
+  expect((await run('list', '--kind', 'abuse', '--limit', '1')).out.split('\n')).toHaveLength(2)
+  expect((await run('list', '--limit', '1')).out).toEndWith('\n… and 1 more (--limit)')
+
+  const shown = await run('show', id)
+  expect(shown.out.split('\n')).toEqual([
+    `Received:  2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
+    'Kind:      abuse',
+    'Why here:  It is addressed to the operator.',
+    'Envelope:  bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
+    'From:       ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
+    'Subject:   Spam ]0;owned [2J 31m gnp.exe ',
+    '',
+    'First line, für dich.',
+    expect.stringMatching(/^Second .*line\.$/),
+  ])
+  const raw = await run('show', id, '--raw')
+  expect(raw.out).toStartWith('From: Bob <bob@receiver.test>\nSubject: Spam ]0;owned [2J 31m gnp.exe \n')
+  for (const { out, exitCode, stderr } of [list, shown, raw])
+    expect({ exitCode, stderr, obeyed: OBEYED.exec(out)?.[0] }).toEqual({ exitCode: 0, stderr: '', obeyed: undefined })
+
+  expect(await run('delete', id)).toEqual({ exitCode: 0, out: 'Deleted.', stderr: '' })
+  for (const args of [
+    ['delete', id],
+    ['show', id],
+    ['show', UNKNOWN, '--raw'],
+    ['show', 'nonsense'],
+  ])
+    expect(await run(...args)).toEqual({
+      exitCode: 1,
+      out: '',
+      stderr: 'tassis: There is no message with this ID; `tassis mail list` shows what there is.\n',
+    })
+  expect((await run('list', '--kind', 'nothing')).exitCode).toBe(2)
+  expect((await run('list')).out).toContain(bounce)
+})
+
+test('programs get the message exactly, through a running service, however large it is', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const large = Buffer.concat([
+    Buffer.from(MESSAGE),
+    Buffer.alloc(20 * 1024 * 1024, 'line\r\n'),
+    Buffer.from([0, 0xff]),
+  ])
+  const id = await receive(data.settings, large, { from: null, rcptTo: ['abuse@mail.tassis.test'] })
+  await using _service = await startServing(data.settings)
+  const head = {
+    id,
+    kind: 'abuse',
+    reason: 'It is addressed to the operator.',
+    mail_from: 'bob@receiver.test',
+    rcpt_to: ['abuse@mail.tassis.test'],
+    from: null,
+    subject: 'Spam',
+    source_ip: '198.51.100.7',
+    size_bytes: large.length,
+    received_at: '2026-03-15T12:30:00.000Z',
+  }
+  const listed = await tassisJson(['mail', 'list'], data.settings)
+  expect(listed).toMatchObject({ total: 1, mail: [{ id }] })
+  const { raw_base64: base64, ...rest } = await tassisJson<Record<string, unknown>>(
+    ['mail', 'show', id, '--raw'],
+    data.settings,
+  )
+  expect(Object.keys(rest).sort()).toEqual(Object.keys(head).sort())
+  expect(rest).toMatchObject({ ...head, received_at: expect.stringContaining('2026-03-15T12:30:00') })
+  expect(Buffer.from(String(base64), 'base64').equals(large)).toBe(true)
+  const shown = await tassisJson<{ text: string }>(['mail', 'show', id], data.settings)
+  expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([100_000, true])
+  expect(await tassisJson(['mail', 'delete', id], data.settings)).toEqual({ deleted: id })
+  expect(await tassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, mail: [] })
+})
+
+test('a message without text, one that cannot be parsed and one that is gone are shown as far as they go', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const show = async (id: string, ...more: string[]) => {
+    const { stdout, stderr, exitCode } = await tassis(['mail', 'show', id, ...more], data.settings)
+    return { last: stdout.trimEnd().split('\n').at(-1), stderr, exitCode }
+  }
+  const html = await receive(data.settings, 'Content-Type: text/html\r\n\r\n<script>alert(1)</script>')
+  const broken = await receive(data.settings, `X: ${'a'.repeat(2_000_000)}`)
+  const noText = { last: '(It has no text that can be shown; --raw shows all of it.)', stderr: '', exitCode: 0 }
+  expect(await show(html)).toEqual(noText)
+  expect(await show(broken)).toEqual(noText)
+  rmSync(join(data.path, 'raw-mail'), { recursive: true, force: true })
+  const gone = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
+  expect(await show(html)).toMatchObject({ last: `(${gone})`, exitCode: 0 })
+  expect(await show(html, '--raw')).toMatchObject({ last: '', stderr: expect.stringContaining(gone), exitCode: 1 })
+})
+
+const REPORT: FeedbackReport = {
+  feedbackType: 'abuse',
+  userAgent: `ProviderFBL/1.4 ${HOSTILE}`,
+  reportingMta: null,
+  sourceIp: null,
+  originalMailFrom: null,
+  originalRcptTo: [],
+  originalTo: [],
+  originalMessageId: null,
+  originalListUnsubscribe: null,
+  ownLocalParts: [],
+}
+
+test('complaints are told by account with their rate over 30 days, newest first', async () => {
+  using data = dataFolder()
+  const { accountId } = await setUp(data.settings, { verified: true })
+  const run = async (...args: string[]) => (await tassis(['complaints', ...args], data.settings)).stdout.trimEnd()
+  expect(await run()).toBe(
+    [
+      'The last 30 days:',
+      'ACCOUNT  DELIVERED  COMPLAINTS  RATE',
+      'Acme     0          0           -',
+      '',
+      'Nobody has complained.',
+    ].join('\n'),
+  )
+  for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test', 'erin@receiver.test'])
+    await tassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], data.settings)
+  const emailId = await withApp(data.settings, (app) =>
+    app.commit.write((tx) => {
+      const now = app.eventTime()
+      const due = { now: app.clock.now(), eventTime: now, limit: 10, retryAt: () => now }
+      for (const claimed of claimDue(tx, 'receiver.test', due))
+        finishRecipient(tx, { ...claimed, now }, { status: 'sent', deliveryStartedAt: now })
+      applyComplaint(app, tx, REPORT, { recipientId: 1, rawRef: 1, now })
+      const row = tx.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails WHERE id = 1').get()
+      return row ? formatUuid(row.uuid) : ''
+    }),
+  )
+  const told = await run('--account', 'acme')
+  expect(told.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
+    'The last 30 days:',
+    'ACCOUNT DELIVERED COMPLAINTS RATE',
+    'Acme 4 1 25.000 %',
+    '',
+    'WHEN ACCOUNT COMPLAINER TYPE REPORTED BY EMAIL',
+    expect.stringMatching(
+      new RegExp(
+        `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ Acme bob@receiver\\.test abuse ProviderFBL/1\\.4 .* ${emailId}$`,
+      ),
+    ),
+  ])
+  expect(OBEYED.exec(told)).toBeNull()
+  expect(await tassisJson(['complaints'], data.settings)).toEqual({
+    days: 30,
+    accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],
+    newest: [
+      {
+        account: 'Acme',
+        email_id: emailId,
+        complainer: 'bob@receiver.test',
+        feedback_type: 'abuse',
+        reporter: REPORT.userAgent,
+        created_at: expect.stringMatching(/Z$/),
+      },
+    ],
+  })
+})

@@ -1,0 +1,146 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { openApp } from '#app/create.ts'
+import { storeReport } from '#features/reports/store.ts'
+import { loadConfig } from '#platform/config.ts'
+import type { AggregateReport } from '#protocols/reports/report.ts'
+import { dmarcXml, tlsJson } from '../protocols/reports/samples.ts'
+import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+const BEGIN = Date.UTC(2025, 10, 20)
+const RECEIVED = Date.UTC(2025, 10, 21, 6, 7, 8)
+const END = Date.UTC(2025, 10, 20, 23, 59, 59)
+
+interface Shown {
+  readonly id: string
+  readonly kind: string
+}
+
+/** Stores reports as they would come in; `gone` has content that is no longer kept. */
+async function withReports(settings: Settings): Promise<void> {
+  const opened = openApp(loadConfig({ ...settings }).config)
+  try {
+    const { app } = opened
+    const base = { beginMs: BEGIN, endMs: END }
+    const reports: AggregateReport[] = [
+      {
+        ...base,
+        kind: 'dmarc',
+        domain: 'sender.test',
+        organisation: 'receiver\u001b[2J.example',
+        reportId: 'r\u202e1',
+        content: Buffer.from(`${dmarcXml({ domain: 'sender.test' })}\t<!-- \u001b[31m -->\n`),
+      },
+      {
+        ...base,
+        kind: 'tls',
+        domain: 'other.test',
+        organisation: 'Receiver Inc.',
+        reportId: '2',
+        endMs: END + 86_400_000,
+        content: Buffer.from(tlsJson({ domain: 'other.test' })),
+      },
+    ]
+    const refs = await app.content.put(
+      reports.map(({ content }) => content),
+      RECEIVED,
+    )
+    await app.commit.write((tx) => {
+      for (const [index, report] of reports.entries())
+        storeReport(app, tx, { ...report, contentRef: refs[index] ?? 0 }, RECEIVED + index)
+      const gone = { ...base, kind: 'tls', domain: 'gone.test', organisation: 'x', reportId: '3' } as const
+      storeReport(app, tx, { ...gone, content: Buffer.from('x'), contentRef: 2 ** 40 }, RECEIVED + 2)
+    })
+  } finally {
+    await opened.close()
+  }
+}
+
+test('reports are listed and shown, without a service and with one, and nothing of them obeys the terminal', async () => {
+  using data = dataFolder()
+  await setUp(data.settings, { verified: true })
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await tassis(['reports', ...args], data.settings)
+    return { exitCode, out: stdout.trimEnd(), stderr }
+  }
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  await withReports(data.settings)
+  const found = await tassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
+  const id = (index: number) => found.reports[index]?.id ?? ''
+  expect(found).toEqual({
+    has_more: false,
+    reports: [
+      {
+        id: expect.any(String),
+        kind: 'tls',
+        account: null,
+        domain: 'gone.test',
+        organisation: 'x',
+        report_id: '3',
+        period_start: '2025-11-20T00:00:00.000Z',
+        period_end: '2025-11-20T23:59:59.000Z',
+        size_bytes: 1,
+        received_at: '2025-11-21T06:07:08.002Z',
+      },
+      expect.objectContaining({ kind: 'tls', domain: 'other.test' }),
+      expect.objectContaining({
+        kind: 'dmarc',
+        domain: 'sender.test',
+        account: 'Acme',
+        organisation: 'receiver\u001b[2J.example',
+      }),
+    ],
+  } as never)
+  await using service = await startServing(data.settings)
+  expect(service.url).toMatch(/^http:/)
+  expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
+    'ID|RECEIVED|KIND|DOMAIN|FROM|PERIOD|ACCOUNT',
+    `${id(0)}|2025-11-21 06:07:08Z|tls|gone.test|x|2025-11-20`,
+    `${id(1)}|2025-11-21 06:07:08Z|tls|other.test|Receiver Inc.|2025-11-20 to 2025-11-21`,
+    `${id(2)}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20|Acme`,
+  ])
+  expect((await run('list', '--limit', '1', '--domain', 'Other.Test')).out).toMatch(
+    /^ID .*\n\S+ .* other\.test [^\n]*$/,
+  )
+  expect((await run('list', '--limit', '2')).out).toMatch(/\n… and more \(--limit\)$/)
+  const shown = await run('show', id(2))
+  expect(shown.out).toBe(
+    `Received:  2025-11-21 06:07:08Z, ${Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16} bytes unpacked
+Kind:      DMARC aggregate
+Domain:    sender.test (account Acme)
+From:      receiver [2J.example
+Id:        r 1
+Period:    2025-11-20
+
+${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
+  )
+  expect(await tassisJson(['reports', 'show', id(1)], data.settings)).toMatchObject({
+    id: id(1),
+    content: tlsJson({ domain: 'other.test' }),
+  })
+})
+
+test('what is not there is told in a sentence', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await withReports(data.settings)
+  const { reports } = await tassisJson<{ reports: Shown[] }>(
+    ['reports', 'list', '--domain', 'gone.test'],
+    data.settings,
+  )
+  const told = async (...args: string[]) => {
+    const { exitCode, stderr } = await tassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
+    return [exitCode, stderr.trimEnd()]
+  }
+  expect([
+    await told('show', 'nothing'),
+    await told('show', reports[0]?.id ?? ''),
+    await told('list', '--domain', 'no domain'),
+  ]).toEqual([
+    [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
+    [1, 'tassis: The report itself is no longer kept; only what the list says of it is left.'],
+    [1, 'tassis: The domain "no domain" has a character no domain can have.'],
+  ])
+})

@@ -1,0 +1,109 @@
+/**
+ * @module Delivery reports in the shapes of many mail systems, made for these tests, and what each must give. `{{VERP}}`, `{{MESSAGE_ID}}` and
+ * `{{RECIPIENT}}` stand for the email that a report is about.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ReportedRecipient } from '#protocols/dsn/report.ts'
+
+export interface About {
+  readonly verp: string
+  readonly messageId: string
+  readonly recipient: string
+}
+
+/**
+ * File; form; action and status told of the recipient; bounce type, category and whether the address is dead; by what the recipient is named; what of
+ * the email came back: its Message-ID, its return path.
+ */
+export type Shape = readonly [
+  file: string,
+  form: 'standard' | 'heuristic',
+  action: ReportedRecipient['action'],
+  status: string | null,
+  judgement: string | null,
+  named: 'final' | 'original' | 'nobody',
+  returned: 'id' | 'path' | 'id+path' | 'none',
+]
+
+export const SHAPES: readonly Shape[] = [
+  ['aol-text', 'heuristic', 'failed', '5.7.1', 'hard policy', 'final', 'id'],
+  ['barracuda', 'standard', 'failed', '5.7.1', 'hard policy', 'final', 'id+path'],
+  ['courier', 'standard', 'failed', '5.0.0', 'hard invalid_recipient dead', 'final', 'id'],
+  ['domino', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['encoded-parts', 'standard', 'failed', '5.3.4', 'hard message_too_large', 'final', 'none'],
+  ['exchange-2003', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['exchange-5-5', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['exchange-restricted', 'standard', 'failed', '5.7.1', 'hard policy', 'final', 'id'],
+  ['exim-plain', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['exim-report', 'standard', 'failed', '5.0.0', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['exim-warning', 'heuristic', 'delayed', null, null, 'final', 'none'],
+  ['forwarded', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'nobody', 'id'],
+  ['french', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['gmail-full', 'standard', 'failed', '5.2.2', 'hard mailbox_full', 'final', 'id+path'],
+  ['gmail-text', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['gmail-unknown-user', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id'],
+  ['gmx-german', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id'],
+  ['html-only', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['italian', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['japanese', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['mdaemon-full', 'heuristic', 'failed', '5.2.2', 'hard mailbox_full', 'final', 'id+path'],
+  ['mimecast', 'standard', 'failed', '5.7.1', 'hard policy', 'final', 'id+path'],
+  ['mixed-with-status', 'standard', 'failed', '5.1.6', 'hard inactive_mailbox dead', 'final', 'id+path'],
+  ['nothing-returned', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'original', 'none'],
+  ['null-sender-unnamed', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'nobody', 'id'],
+  ['opensmtpd', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id'],
+  ['outlook-expired', 'standard', 'failed', '4.4.7', 'soft expired', 'final', 'id+path'],
+  ['outlook-unknown-user', 'standard', 'failed', '5.1.10', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['portuguese', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['postfix-delayed', 'standard', 'delayed', '4.2.0', null, 'final', 'id'],
+  ['postfix-delivered', 'standard', 'delivered', '2.0.0', null, 'final', 'id'],
+  ['postfix-expired', 'standard', 'failed', '4.4.1', 'soft expired', 'final', 'id+path'],
+  ['postfix-unknown-user', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['proofpoint', 'standard', 'failed', '5.0.0', 'hard reputation', 'final', 'id+path'],
+  ['qmail-expired', 'heuristic', 'failed', '4.4.1', 'soft expired', 'final', 'id+path'],
+  ['qmail-remote-refusal', 'heuristic', 'failed', '5.2.1', 'hard inactive_mailbox dead', 'final', 'id+path'],
+  ['qmail-unknown-user', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['relayed', 'standard', 'relayed', '2.0.0', null, 'final', 'id'],
+  ['sendmail-expired', 'standard', 'failed', '4.4.7', 'soft expired', 'final', 'id+path'],
+  ['sendmail-old', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['sendmail-unknown-user', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['sendmail-warning', 'standard', 'delayed', '4.4.2', null, 'final', 'id'],
+  ['ses', 'standard', 'failed', '5.4.1', 'hard unknown', 'final', 'id+path'],
+  ['several-recipients', 'standard', 'failed', '5.2.1', 'hard inactive_mailbox dead', 'final', 'id+path'],
+  ['sloppy', 'standard', 'failed', '5.2.2', 'hard mailbox_full', 'final', 'id+path'],
+  ['smtputf8', 'standard', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+  ['spanish', 'heuristic', 'failed', '5.2.2', 'hard mailbox_full', 'final', 'id+path'],
+  ['tonline-german', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id'],
+  ['too-large-text', 'heuristic', 'failed', '5.2.3', 'hard message_too_large', 'final', 'id'],
+  ['unknown-host-text', 'heuristic', 'failed', '5.1.2', 'hard invalid_recipient', 'final', 'id'],
+  ['webde-full', 'heuristic', 'failed', '5.2.2', 'hard mailbox_full', 'final', 'id+path'],
+  ['without-cause', 'heuristic', 'failed', null, 'hard unknown', 'final', 'id'],
+  ['yahoo-disabled', 'standard', 'failed', '5.0.0', 'hard inactive_mailbox dead', 'final', 'id+path'],
+  ['yahoo-text', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
+]
+
+/** Mail that comes to the same addresses and is no report of a delivery; true: from the null reverse-path. */
+export const NO_REPORTS: readonly (readonly [file: string, isNull: boolean])[] = [
+  ['no-bounce-challenge', true],
+  ['no-bounce-complaint', true],
+  ['no-bounce-employee-left', true],
+  ['no-bounce-forwarded-report', false],
+  ['no-bounce-out-of-office', true],
+  ['no-bounce-out-of-office-german', true],
+  ['no-bounce-read-receipt', true],
+  ['no-bounce-read-receipt-text', true],
+  ['no-bounce-ticket', true],
+  ['no-bounce-vacation', true],
+  ['no-bounce-vacation-quotes-report', false],
+]
+
+/** The octets of a message of the corpus about an email, with the line ends of the wire. */
+export function shapeBytes(file: string, { verp, messageId, recipient }: About): Uint8Array {
+  const text = readFileSync(join(import.meta.dir, `${file}.eml`), 'latin1')
+    .replaceAll('{{VERP}}', verp)
+    .replaceAll('{{MESSAGE_ID}}', messageId)
+    .replaceAll('{{RECIPIENT}}', recipient)
+    .replaceAll('\n', '\r\n')
+  return Buffer.from(text, 'latin1')
+}

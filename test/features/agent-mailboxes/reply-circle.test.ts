@@ -1,0 +1,145 @@
+/**
+ * @module Two mailboxes of one service that write to each other over real sockets: what one sends leaves by SMTP, comes back in at the listener, is parsed
+ * and put into the other.
+ */
+import { expect, test } from 'bun:test'
+import { createServer } from 'node:net'
+import { createTransport } from 'nodemailer'
+import { systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+
+type Json = Record<string, unknown>
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
+
+interface Circle extends EmailApi {
+  /** Paths of the mailboxes one@sender.test and two@sender.test. */
+  readonly one: string
+  readonly two: string
+  /** Hands a message from one to two in at the listener, as another server would. */
+  comesToTwo(headers?: Readonly<Record<string, string>>): Promise<void>
+}
+
+async function startCircle(): Promise<Circle> {
+  const port = await freePort()
+  const dns = await startDnsServer({
+    'sender.test': { MX: [{ preference: 10, exchange: 'mx.sender.test' }] },
+    'mx.sender.test': { A: ['127.0.0.1'] },
+  })
+  const service = await createEmailApi({
+    clock: systemClock,
+    delivers: true,
+    receives: true,
+    resolver: createResolver({
+      servers: [dns.address],
+      clock: systemClock,
+      timeoutMs: 250,
+      attempts: 1,
+      randomId: () => randomBelow(65_536),
+    }),
+    settings: { TASSIS_SMTP_PORT: String(port), TASSIS_INBOUND_ADDR: `127.0.0.1:${port}` },
+  })
+  service.app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE verified_at IS NOT NULL')
+  const make = async (localPart: string) => {
+    const made = await service.api('POST', '/v1/agent-mailboxes', { local_part: localPart })
+    return `/v1/agent-mailboxes/${at(made.body, 'data', 'id')}`
+  }
+  return {
+    ...service,
+    one: await make('one'),
+    two: await make('two'),
+    async comesToTwo(headers = {}) {
+      const transport = createTransport({ host: '127.0.0.1', port, tls: { rejectUnauthorized: false } })
+      const { rejected } = await transport.sendMail({
+        from: 'one@sender.test',
+        to: 'two@sender.test',
+        subject: 'A question',
+        text: 'Who are you?',
+        messageId: '<question@elsewhere.test>',
+        headers: { ...headers },
+      })
+      transport.close()
+      expect(rejected).toEqual([])
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+/** The newest message of a mailbox with so many of them. */
+const newest = ({ api }: Circle, mailbox: string, count: number): Promise<Json> =>
+  eventually(async () => {
+    const { body } = await api('GET', `${mailbox}/messages`)
+    return at(body, 'pagination', 'total') === count && (at(body, 'data', 0) as Json)
+  })
+
+test('a question, its reply and the reply to that are one thread in each mailbox', async () => {
+  await using circle = await startCircle()
+  const { api, one, two } = circle
+  await circle.comesToTwo()
+  const question = await newest(circle, two, 1)
+  const reply = await api('POST', `${two}/messages/${question['id']}/reply`, { text_body: 'I am two.' })
+  const came = await newest(circle, one, 1)
+  expect(came).toMatchObject({
+    message_id: at(reply.body, 'data', 'message_id'),
+    in_reply_to: '<question@elsewhere.test>',
+    references: '<question@elsewhere.test>',
+    from_header: 'two@sender.test',
+    subject: 'Re: A question',
+  })
+  const again = await api('POST', `${one}/messages/${came['id']}/reply`, { text_body: 'I see.' })
+  expect(await newest(circle, two, 2)).toMatchObject({
+    message_id: at(again.body, 'data', 'message_id'),
+    references: `<question@elsewhere.test> ${at(reply.body, 'data', 'message_id')}`,
+    subject: 'Re: A question',
+    thread_id: question['thread_id'],
+  })
+  const threadsOf = async (mailbox: string) =>
+    (at((await api('GET', `${mailbox}/threads`)).body, 'data') as Json[]).map((thread) => thread['message_count'])
+  expect([await threadsOf(one), await threadsOf(two)]).toEqual([[2], [3]])
+})
+
+test('when both answer by themselves, a message from one to the other is answered once, and the answer is not', async () => {
+  await using circle = await startCircle()
+  const { api, app, one, two } = circle
+  for (const mailbox of [one, two])
+    await api('PATCH', `${mailbox}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
+  await circle.comesToTwo()
+  expect(await newest(circle, one, 1)).toMatchObject({
+    subject: 'Auto: A question',
+    from_header: 'two@sender.test',
+    in_reply_to: '<question@elsewhere.test>',
+  })
+  // Whoever would be answered has been by the time that the processing of what came in has ended.
+  await circle.inbound?.stop()
+  expect(app.db.query('SELECT from_address AS "from", subject FROM emails').all()).toEqual([
+    { from: 'two@sender.test', subject: 'Auto: A question' },
+  ])
+})
+
+test('a message that a program made is received and not answered', async () => {
+  await using circle = await startCircle()
+  const { api, app, two } = circle
+  await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
+  await circle.comesToTwo({ 'Auto-Submitted': 'auto-generated' })
+  await circle.comesToTwo({ Precedence: 'bulk' })
+  await circle.comesToTwo({ 'List-Unsubscribe': '<mailto:x@elsewhere.test>' })
+  await circle.comesToTwo({ 'X-Auto-Response-Suppress': 'OOF' })
+  await newest(circle, two, 4)
+  await circle.inbound?.stop()
+  expect(app.db.query('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 0 })
+})

@@ -1,0 +1,36 @@
+import { expect, test } from 'bun:test'
+import { judgeFailure } from '#features/bounces/judge.ts'
+
+const CASES: readonly [status: string | null, diagnostic: string | null, judgement: string][] = [
+  ['5.1.1', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
+  ['5.1.1', null, 'hard invalid_recipient dead'],
+  ['5.1.6', null, 'hard inactive_mailbox dead'],
+  ['5.2.2', '552 5.2.2 Over quota', 'hard mailbox_full'],
+  // The code of the report counts before the one that it quotes, unless it says nothing.
+  ['5.2.2', '550 5.1.1 User unknown', 'hard mailbox_full'],
+  ['5.0.0', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
+  ['5.0.0', '550 User unknown', 'hard invalid_recipient dead'],
+  ['5.0.0', null, 'hard unknown'],
+  [null, '550 5.7.1 Blocked, see http://bl.test', 'hard reputation'],
+  [null, 'Sorry, no mailbox here by that name. (#5.1.1)', 'hard unknown'],
+  [null, null, 'hard unknown'],
+  // At RCPT it would be the address; when it was said is not known here.
+  [null, '550 Rejected', 'hard unknown'],
+  ['4.4.7', 'Delivery time expired', 'soft expired'],
+  ['4.2.2', '452 4.2.2 Over quota', 'soft expired'],
+  ['4.4.7', '550 4.4.7 QUEUE.Expired', 'soft expired'],
+  ['5.4.7', 'Delivery time expired', 'soft expired'],
+  ['5.0.0', 'retry timeout exceeded after: 451 4.7.1 Greylisted', 'soft expired'],
+  [null, '421 4.4.2 Connection dropped', 'soft expired'],
+  ['4.0.0', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
+  ['5.7.1', '550 5.7.1 No such user, or you may not write to him', 'hard invalid_recipient'],
+  ['5.1.0', '550 5.1.0 Sender address rejected: user unknown', 'hard invalid_recipient'],
+  ['5.1.2', '550 5.1.2 Host unknown', 'hard invalid_recipient'],
+  ['5.3.4', null, 'hard message_too_large'],
+  ['5.0.0', 'lost connection to 192.0.2.55 port 587 after 500 bytes', 'hard unknown'],
+]
+
+test.each(CASES)('%s with "%s" is %s', (status, diagnostic, judgement) => {
+  const { bounceType, bounceCategory, isAddressDead } = judgeFailure({ status, diagnostic })
+  expect(`${bounceType} ${bounceCategory}${isAddressDead ? ' dead' : ''}`).toBe(judgement)
+})

@@ -1,0 +1,260 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { createMailbox } from '#features/agent-mailboxes/mailboxes.ts'
+import type { Actor } from '#features/app.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { bodyText, findInbound, listInbound } from '#features/inbound/inbound-emails.ts'
+import type { ParseAnswer, ParseRequest, Parser } from '#features/inbound/parser.ts'
+import { countWaiting, InboundProcessor } from '#features/inbound/process.ts'
+import { receiveMessage } from '#features/inbound/receive.ts'
+import { inboundStatusName } from '#features/inbound/status.ts'
+import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
+import type { Destination } from '#features/received.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+
+const MESSAGE: ParsedMessage = {
+  headers: [
+    ['Received', 'from a'],
+    ['Received', 'from b'],
+    ['Subject', 'Hello'],
+  ],
+  from: 'Ada <ada@sender.test>',
+  to: 'support@inbound.test',
+  cc: null,
+  replyTo: null,
+  fromAddresses: ['ada@sender.test'],
+  toAddresses: ['support@inbound.test'],
+  subject: 'Hello',
+  messageId: '<1@sender.test>',
+  inReplyTo: null,
+  references: [],
+  dateMs: null,
+  text: 'Hello.',
+  html: '<p>Hello.</p>',
+  attachments: [
+    {
+      filename: 'a.bin',
+      contentType: 'application/octet-stream',
+      contentId: null,
+      disposition: 'attachment',
+      content: new Uint8Array([1, 2, 3]),
+    },
+  ],
+  isAutomatic: false,
+}
+const PARSED: ParseAnswer = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
+
+/** A parser that answers what the test wants. */
+function parserOf(
+  answer: (request: ParseRequest) => Promise<ParseAnswer>,
+): Parser & { readonly asked: ParseRequest[] } {
+  const asked: ParseRequest[] = []
+  return {
+    asked,
+    parse(request) {
+      asked.push(request)
+      return answer(request)
+    },
+    close: () => undefined,
+  }
+}
+
+let service: TestApp
+let actor: Actor
+let domainId = 0
+let domainUuid = ''
+let processors: InboundProcessor[] = []
+beforeEach(async () => {
+  service = await createTestApp()
+  actor = await createTestAccount(service.app)
+  const { domain } = await createDomain(service.app, actor, 'inbound.test')
+  service.app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
+  domainId = domain.id
+  domainUuid = formatUuid(domain.uuid)
+})
+afterEach(async () => {
+  for (const processor of processors) await processor.stop(0)
+  processors = []
+  await service[Symbol.asyncDispose]()
+})
+
+const route = (pattern: string) =>
+  createRoute(service.app, actor, {
+    domainId: domainUuid,
+    pattern,
+    matchType: 'exact',
+    priority: 0,
+    webhookUrl: null,
+    isActive: true,
+  })
+
+const to = (...localParts: string[]): Destination[] =>
+  localParts.map((localPart) => ({
+    kind: 'domain',
+    address: `${localPart}@inbound.test`,
+    accountId: actor.accountId,
+    domainId,
+  }))
+
+const take = (destinations: readonly Destination[], text = 'Subject: Hello\r\n\r\nHello.\r\n') =>
+  receiveMessage(service.app, {
+    mailFrom: 'ada@sender.test',
+    destinations,
+    sourceIp: '192.0.2.1',
+    helo: 'mx.sender.test',
+    tls: null,
+    sizeBytes: text.length,
+    content: { kind: 'bytes', bytes: Buffer.from(text) },
+  })
+
+function begin(parser: Parser): InboundProcessor {
+  const processor = new InboundProcessor(service.app, parser)
+  processors.push(processor)
+  processor.start()
+  return processor
+}
+
+const stored = () =>
+  listInbound(service.app.db, actor.accountId, { limit: 100, offset: 0 }).emails.map((email) => ({
+    rcptTo: email.rcptTo,
+    status: inboundStatusName(email.status),
+    route: email.routeUuid !== null,
+    subject: email.subject,
+  }))
+
+const processed = (count: number) =>
+  eventually(() => countWaiting(service.app.db) === 0 && stored().length === count && stored())
+
+const inboundEvents = () =>
+  service.app.db
+    .query<{ data: string }, []>("SELECT data FROM events WHERE data LIKE '%inbound_email_id%' ORDER BY seq")
+    .all()
+
+describe('a message for a domain', () => {
+  test('is stored under its route with all its parts, and told by one event', async () => {
+    await route('support')
+    begin(parserOf(async () => PARSED))
+    await take(to('support'))
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['support@inbound.test'], status: 'received', route: true, subject: 'Hello' },
+    ])
+    const [event] = inboundEvents()
+    const { inbound_email_id: id } = JSON.parse(event?.data ?? '{}') as { inbound_email_id: string }
+    expect(inboundEvents()).toHaveLength(1)
+    const email = findInbound(service.app.db, actor.accountId, id)
+    if (!email) throw new Error('the event names no inbound email')
+    expect([bodyText(service.app, email.textRef), bodyText(service.app, email.htmlRef)]).toEqual([
+      'Hello.',
+      '<p>Hello.</p>',
+    ])
+    expect(JSON.parse(bodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
+    const [attachment] = email.attachments
+    expect(attachment).toMatchObject({ filename: 'a.bin', sizeBytes: 3 })
+    expect(service.app.content.get(attachment?.ref ?? 0)).toEqual(new Uint8Array([1, 2, 3]))
+    expect(Buffer.from(service.app.rawMail.get(email.rawRef)).toString()).toBe('Subject: Hello\r\n\r\nHello.\r\n')
+  })
+
+  test('without a route is kept, and nobody is told', async () => {
+    begin(parserOf(async () => PARSED))
+    await take(to('nobody'))
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['nobody@inbound.test'], status: 'no_route', route: false, subject: 'Hello' },
+    ])
+    expect(inboundEvents()).toEqual([])
+  })
+
+  test('is one inbound email for each route, however many of its recipients fall to it', async () => {
+    await route('support')
+    await route('sales')
+    begin(parserOf(async () => PARSED))
+    await take(to('support', 'sales', 'support+2', 'x', 'y'))
+    expect((await processed(3)).toSorted((a, b) => a.rcptTo.length - b.rcptTo.length)).toEqual([
+      { rcptTo: ['sales@inbound.test'], status: 'received', route: true, subject: 'Hello' },
+      expect.objectContaining({ rcptTo: expect.any(Array), subject: 'Hello' }),
+      expect.objectContaining({ rcptTo: expect.any(Array), subject: 'Hello' }),
+    ])
+    const all = stored().map(({ rcptTo }) => rcptTo.join())
+    expect(all.toSorted()).toEqual([
+      'sales@inbound.test',
+      'support@inbound.test,support+2@inbound.test',
+      'x@inbound.test,y@inbound.test',
+    ])
+    expect(inboundEvents()).toHaveLength(2)
+  })
+
+  test('that cannot be parsed is stored as failed with its reason and its raw form, also where it was meant for a mailbox', async () => {
+    await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
+    await take(to('agent', 'other'))
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['agent@inbound.test', 'other@inbound.test'], status: 'failed', route: false, subject: '' },
+    ])
+    const [email] = listInbound(service.app.db, actor.accountId, { limit: 1, offset: 0 }).emails
+    expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual(['Too deep.', 26])
+  })
+})
+
+describe('a message is processed once', () => {
+  test('whatever was in the queue at the start is taken up', async () => {
+    await take(to('a'))
+    await take(to('b'))
+    begin(parserOf(async () => PARSED))
+    expect(await processed(2)).toHaveLength(2)
+  })
+
+  test('when the service ends in the middle, nothing of it has happened, and the next start does it', async () => {
+    await take(to('a'))
+    const stuck = parserOf(() => new Promise(() => {}))
+    const first = begin(stuck)
+    await eventually(() => stuck.asked.length === 1)
+    // The parser never answers: what was in hand is left as it is.
+    await first.stop(0)
+    expect([countWaiting(service.app.db), stored()]).toEqual([1, []])
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toHaveLength(1)
+  })
+
+  test('what could not be stored is stored later, once, and is not looked upon as damaged', async () => {
+    const { app } = service
+    const put = app.content.put.bind(app.content)
+    let failures = 4
+    Object.defineProperty(app.content, 'put', {
+      value: (...given: Parameters<typeof put>) =>
+        failures-- > 0 ? Promise.reject(new Error('no room')) : put(...given),
+    })
+    const { after } = app.clock
+    Object.defineProperty(app.clock, 'after', {
+      configurable: true,
+      value: (delayMs: number, run: () => void) => after.call(app.clock, delayMs === seconds(5) ? 5 : delayMs, run),
+    })
+    try {
+      const parser = parserOf(async () => PARSED)
+      begin(parser)
+      await take(to('a'))
+      await processed(1)
+      expect([parser.asked.length, stored()[0]?.status]).toEqual([5, 'no_route'])
+    } finally {
+      Object.defineProperty(app.clock, 'after', { configurable: true, value: after })
+    }
+  })
+
+  test('one with which the service ended three times is stored without being looked into', async () => {
+    await take(to('a'))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 3')
+    const parser = parserOf(async () => PARSED)
+    begin(parser)
+    expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
+    expect(parser.asked).toEqual([])
+  })
+
+  test('a message whose domain was deleted meanwhile leaves the queue', async () => {
+    await take(to('a'))
+    service.app.db.run('PRAGMA foreign_keys = OFF')
+    service.app.db.run('DELETE FROM domains')
+    begin(parserOf(async () => PARSED))
+    expect(await processed(0)).toEqual([])
+  })
+})

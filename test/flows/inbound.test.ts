@@ -1,0 +1,185 @@
+/**
+ * @module Mail comes in over real sockets: a Postfix hands in a thousand messages of the corpus, over TLS; all are stored as they were written, and the
+ * webhook of their route is told of each, signed with the account's inbound secret.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { createDomain } from '#features/domains/domains.ts'
+import { type InboundEmail, listInbound } from '#features/inbound/inbound-emails.ts'
+import { countWaiting } from '#features/inbound/process.ts'
+import { inboundStatusName } from '#features/inbound/status.ts'
+import { revealInboundSecret } from '#features/webhooks/inbound-secret.ts'
+import { systemClock } from '#platform/clock.ts'
+import { formatUuid, randomBelow } from '#platform/ids.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { eventually } from '#test/support/app.ts'
+import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
+import { connectSmtp } from '#test/support/smtp-client.ts'
+import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { CORPUS } from '../protocols/mime/corpus.ts'
+
+const suite = describe.skipIf(!isPostfixAvailable())
+
+const FOLDER = join(import.meta.dir, '../corpus/messages')
+const HOOK_HOST = 'hooks.test'
+const MESSAGES = 1000
+const SESSIONS = 8
+
+/** Mail servers hand lines over with CRLF, whatever was in the file, and take NUL away. */
+const LINES_CHANGE: ReadonlySet<string> = new Set(['bare-lf', 'nul-octets'])
+
+const NAMES = Object.keys(CORPUS)
+const nameOf = (number: number): string => NAMES[number % NAMES.length] ?? ''
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
+
+/** The octets behind DATA: lines that begin with a dot get another, and all end with CRLF. */
+const onTheWire = (message: Buffer): Buffer =>
+  Buffer.from(
+    `${message
+      .toString('latin1')
+      .replace(/\r?\n/g, '\r\n')
+      .replace(/^\./gm, '..')
+      .replace(/(\r\n)?$/, '\r\n')}.\r\n`,
+    'latin1',
+  )
+
+async function handIn(port: number, numbers: Iterator<number>): Promise<void> {
+  await using client = await connectSmtp(port)
+  await client.reply()
+  await client.say('EHLO client.test')
+  for (let { value, done } = numbers.next(); !done; { value, done } = numbers.next()) {
+    await client.say('MAIL FROM:<ann@sender.example>')
+    await client.say(`RCPT TO:<m${value}@inbound.test>`)
+    await client.say('DATA')
+    await client.write(onTheWire(readFileSync(join(FOLDER, `${nameOf(value)}.eml`))))
+    expect(await client.reply()).toStartWith('250')
+  }
+}
+
+const hashOf = (content: Uint8Array): string =>
+  new Bun.CryptoHasher('sha256').update(content).digest('hex').slice(0, 16)
+
+suite('a Postfix that hands in a thousand messages', () => {
+  let postfix: Postfix
+  let receiver: HttpsReceiver
+  let dns: DnsServer
+  let service: EmailApi
+  let emails: InboundEmail[] = []
+  beforeAll(async () => {
+    const inboundPort = await freePort()
+    postfix = await startPostfix({ mailboxes: [], relay: { port: inboundPort } })
+    receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
+    dns = await startDnsServer({
+      [HOOK_HOST]: { A: ['127.0.0.1'] },
+      'sender.example': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    })
+    service = await createEmailApi({
+      clock: systemClock,
+      receives: true,
+      tellsWebhooks: true,
+      resolver: createResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+      settings: {
+        TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
+        TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
+        TASSIS_EXTRA_CA_FILE: receiver.caFile,
+      },
+    })
+    const { app, actor, api } = service
+    const { domain } = await createDomain(app, actor, 'inbound.test')
+    app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
+    const made = await api('POST', '/v1/inbound-routes', {
+      domain_id: formatUuid(domain.uuid),
+      pattern: 'm',
+      match_type: 'prefix',
+      webhook_url: receiver.url(HOOK_HOST, '/inbound'),
+    })
+    expect(made.status).toBe(201)
+    const numbers = Array.from({ length: MESSAGES }, (_, number) => number).values()
+    await Promise.all(Array.from({ length: SESSIONS }, () => handIn(postfix.port, numbers)))
+    const total = () => listInbound(app.db, actor.accountId, { limit: 1, offset: 0 }).total
+    await eventually(() => total() === MESSAGES && countWaiting(app.db) === 0, 120_000)
+    await eventually(() => receiver.requests.length >= MESSAGES, 60_000)
+    await eventually(
+      () =>
+        listInbound(app.db, actor.accountId, { limit: MESSAGES, offset: 0 }).emails.every(
+          ({ status }) => inboundStatusName(status) !== 'received',
+        ),
+      30_000,
+    )
+    emails = listInbound(app.db, actor.accountId, { limit: MESSAGES, offset: 0 }).emails
+  }, 300_000)
+  afterAll(async () => {
+    await service?.[Symbol.asyncDispose]()
+    await postfix?.[Symbol.asyncDispose]()
+    await receiver?.[Symbol.asyncDispose]()
+    await dns?.close()
+  })
+
+  const numberOf = ({ rcptTo }: InboundEmail): number => Number(/^m(\d+)@/.exec(rcptTo[0] ?? '')?.[1])
+
+  test('has each of them stored once, taken over TLS, with SPF looked up, and taken by the webhook of its route', () => {
+    expect(emails.map(numberOf).toSorted((a, b) => a - b)).toEqual(Array.from({ length: MESSAGES }, (_, n) => n))
+    const facts = emails.map(({ status, tls, spfResult, mailFrom }) => [
+      inboundStatusName(status),
+      tls?.startsWith('TLSv1'),
+      spfResult,
+      mailFrom,
+    ])
+    expect(new Set(facts.map((fact) => JSON.stringify(fact)))).toEqual(
+      new Set([JSON.stringify(['delivered', true, 'pass', 'ann@sender.example'])]),
+    )
+    expect(emails.every(({ webhookDeliveredAt }) => webhookDeliveredAt !== null)).toBe(true)
+  })
+
+  test('finds every attachment again, octet by octet', () => {
+    const wrong = emails.flatMap((email) => {
+      const name = nameOf(numberOf(email))
+      const expected = CORPUS[name]?.attachments.map(([filename, type, size, hash]) => [filename, type, size, hash])
+      const found = email.attachments.map(({ filename, contentType, sizeBytes, ref }) => {
+        const content = service.app.content.get(ref)
+        return [filename, contentType, sizeBytes, hashOf(content)]
+      })
+      const isSame = LINES_CHANGE.has(name) ? found.length === expected?.length : Bun.deepEquals(found, expected)
+      return isSame ? [] : [{ name, expected, found }]
+    })
+    expect(wrong.slice(0, 3)).toEqual([])
+  })
+
+  test('tells the webhook of each once, with what the API says, signed with the inbound secret', async () => {
+    const { app, actor } = service
+    const secret = await revealInboundSecret(app, actor)
+    const violations = receiver.requests.flatMap((request) =>
+      webhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
+    )
+    expect(violations.slice(0, 5)).toEqual([])
+    const told = receiver.requests.map(({ text }) => ({ body: JSON.parse(text) as Record<string, unknown> }))
+    const byId = new Map(told.map(({ body }) => [body['inbound_email_id'], body]))
+    expect([told.length, byId.size]).toEqual([MESSAGES, MESSAGES])
+    for (const email of emails) {
+      const body = byId.get(formatUuid(email.uuid))
+      expect(body).toMatchObject({
+        event: 'email.inbound',
+        account_id: actor.accountUuid,
+        domain: 'inbound.test',
+        subject: email.subject,
+        message_id: email.messageId,
+        source_ip: '127.0.0.1',
+        authentication: { spf: 'pass' },
+      })
+      expect(body?.['attachments']).toBeArrayOfSize(email.attachments.length)
+    }
+  })
+})

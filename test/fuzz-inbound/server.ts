@@ -1,0 +1,50 @@
+/**
+ * @module The process under attack: the SMTP listener with its real bounds, but places for all attackers, and an HTTP server beside it on the same
+ * main thread. Started by `main.ts`; says its ports on standard output and ends with its standard input.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startListener } from '#features/inbound/listener.ts'
+import { systemClock } from '#platform/clock.ts'
+import { createLog } from '#platform/log.ts'
+import { MiB, seconds } from '#platform/units.ts'
+
+const connections = Number(process.argv[2] ?? 1_000)
+const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-'))
+let taken = 0
+const listener = await startListener(
+  {
+    host: '127.0.0.1',
+    port: 0,
+    hostname: 'mx.tassis.test',
+    spoolFolder: join(dataDir, 'spool'),
+    config: {
+      dataDir,
+      tlsCertFile: '',
+      tlsKeyFile: '',
+      inboundMaxMessageBytes: 40 * MiB,
+      inboundMaxRecipients: 100,
+      inboundConnections: connections,
+      inboundConnectionsPerIp: connections,
+      inboundMessagesPerMinute: 1_000_000,
+    },
+  },
+  {
+    decide: (address) =>
+      address.startsWith('nobody') ? { code: 550, text: '5.1.1 No such address' } : { kind: 'host', address },
+    async receive() {
+      taken++
+      // About what a commit takes.
+      await systemClock.sleep(5)
+    },
+  },
+  { clock: systemClock, log: createLog('warn') },
+)
+const http = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json({ taken }) })
+console.log(JSON.stringify({ smtp: listener.port, http: http.port }))
+await Bun.stdin.text()
+await listener.close(seconds(1))
+await http.stop(true)
+rmSync(dataDir, { recursive: true, force: true })
+process.exit(0)

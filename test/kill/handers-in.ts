@@ -1,0 +1,162 @@
+/** @module Mail servers that hand messages in to the service under the kill test, and remember what each was told. */
+import { connect, type Socket } from 'node:net'
+import type { Random } from './random.ts'
+
+/** `accepted`: the 250 came; `refused`: another reply; `unanswered`: the connection ended before one. */
+export type Told = 'accepted' | 'refused' | 'unanswered'
+
+export interface HandedIn {
+  /** Local part of its Message-ID. */
+  readonly id: string
+  readonly recipients: readonly string[]
+  readonly sizeBytes: number
+  /** All of it was sent: without an answer it may have been taken. */
+  isWhole: boolean
+  told: Told
+}
+
+export interface Handers {
+  /** Sessions that have sent at least part of a message and wait for its reply now. */
+  inData(): number
+  /** Ends them; resolves when every session is over. */
+  stop(): Promise<void>
+}
+
+const HANDERS = 12
+/** Every this often a message is so large that it is spooled. */
+const LARGE_CHANCE = 0.04
+const LARGE_BYTES = 700_000
+
+export interface HandersOptions {
+  readonly port: number
+  readonly random: Random
+  /** Before the numbers of the messages. */
+  readonly prefix: string
+  /** Choices of recipients, all taken by the service. */
+  readonly recipients: readonly (readonly string[])[]
+  /** What is handed in, by id. */
+  readonly handed: Map<string, HandedIn>
+}
+
+/** Begins to hand in over several connections at the same time, until told to stop. */
+export function startHanders(options: HandersOptions): Handers {
+  let isStopping = false
+  let inData = 0
+  let made = 0
+  const sockets = new Set<Socket>()
+
+  const session = async (): Promise<void> => {
+    const socket = connect(options.port, '127.0.0.1')
+    sockets.add(socket)
+    const replies = repliesOf(socket)
+    try {
+      await replies.next()
+      await replies.ask('EHLO hander.test')
+      for (let sent = 0; sent < 20 && !isStopping; sent++) await handIn(socket, replies)
+    } finally {
+      socket.destroy()
+      sockets.delete(socket)
+    }
+  }
+
+  const handIn = async (socket: Socket, replies: Replies): Promise<void> => {
+    const { random, recipients } = options
+    const id = `${options.prefix}-${++made}`
+    const to = recipients[random.between(0, recipients.length - 1)] ?? []
+    const message = messageOf(id, to, random)
+    const entry: HandedIn = { id, recipients: to, sizeBytes: message.length, isWhole: false, told: 'unanswered' }
+    options.handed.set(id, entry)
+    const refused = (reply: string): boolean => {
+      if (/^[23]/.test(reply)) return false
+      entry.told = 'refused'
+      return true
+    }
+    if (refused(await replies.ask('MAIL FROM:<ada@hander.test>'))) return
+    for (const address of to) if (refused(await replies.ask(`RCPT TO:<${address}>`))) return
+    if (refused(await replies.ask('DATA'))) return
+    inData++
+    try {
+      const half = random.between(1, message.length - 1)
+      socket.write(message.slice(0, half), 'latin1')
+      if (random.chance(0.3)) await Bun.sleep(random.between(1, 40))
+      socket.write(`${message.slice(half)}\r\n.\r\n`, 'latin1')
+      entry.isWhole = true
+      const reply = await replies.next()
+      entry.told = reply.startsWith('250') ? 'accepted' : 'refused'
+    } finally {
+      inData--
+    }
+  }
+
+  const run = async (): Promise<void> => {
+    while (!isStopping) {
+      // The service is killed again and again: a session that is cut off is followed by the next.
+      await session().catch(() => Bun.sleep(5))
+    }
+  }
+  const running = Array.from({ length: HANDERS }, run)
+  return {
+    inData: () => inData,
+    async stop() {
+      isStopping = true
+      for (const socket of sockets) socket.destroy()
+      await Promise.all(running)
+    },
+  }
+}
+
+function messageOf(id: string, to: readonly string[], random: Random): string {
+  const size = random.chance(LARGE_CHANCE) ? LARGE_BYTES : random.between(100, 4000)
+  const line = `${'0123456789abcdef'.repeat(4)} ${id}\r\n`
+  return [
+    'From: Ada <ada@hander.test>',
+    `To: ${to.join(', ')}`,
+    `Subject: Number ${id}`,
+    `Message-ID: <${id}@hander.test>`,
+    '',
+    line.repeat(Math.ceil(size / line.length)),
+  ].join('\r\n')
+}
+
+interface Replies {
+  /** The next whole reply; rejects when the connection ends first. */
+  next(): Promise<string>
+  ask(command: string): Promise<string>
+}
+
+function repliesOf(socket: Socket): Replies {
+  let text = ''
+  let ended: Error | undefined
+  let wake = () => {}
+  const end = (reason: string) => {
+    ended ??= new Error(reason)
+    wake()
+  }
+  socket.setEncoding('latin1')
+  socket.on('data', (chunk: string) => {
+    text += chunk
+    wake()
+  })
+  socket.on('error', (error) => end(error.message))
+  socket.on('close', () => end('the connection was closed'))
+  const next = async (): Promise<string> => {
+    for (;;) {
+      const reply = /^(?:\d{3}-[^\n]*\n)*\d{3}(?: [^\n]*)?\n/.exec(text)?.[0]
+      if (reply) {
+        text = text.slice(reply.length)
+        return reply.slice(reply.lastIndexOf('\n', reply.length - 2) + 1).trim()
+      }
+      if (ended) throw ended
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+  }
+  return {
+    next,
+    ask(command) {
+      socket.write(`${command}\r\n`)
+      return next()
+    },
+  }
+}

@@ -1,0 +1,205 @@
+/**
+ * @module The kill test of inbound mail: while mail servers hand messages in, `kill -9` of a real service at moments between the final dot, the reply
+ * and the processing. Whatever got a 250 has to be there exactly once, told by exactly one event. See `scripts/kill-test --help`.
+ */
+import type { Database } from 'bun:sqlite'
+import { eventCode } from '#features/events/record.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type HandedIn, type Handers, startHanders } from './handers-in.ts'
+import { seededRandom } from './random.ts'
+import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
+import { freePort, prepareAccount, SENDER_DOMAIN } from './service.ts'
+
+const PROCESSED_WITHIN_MS = 60_000
+/** Longest time until a moment comes. */
+const MOMENT_WITHIN_MS = 8000
+
+const { rounds, seed, keeps, kind: serviceKind } = readArguments()
+
+/**
+ * Moments of the kill. `data`: messages are arriving or wait for their reply. `processing`: messages got their 250 and are not processed yet.
+ * `random`: whatever is going on. `recovery`: as `processing`, and once more while the service takes up what was left.
+ */
+const MOMENTS = ['data', 'processing', 'random', 'recovery'] as const
+type Moment = (typeof MOMENTS)[number]
+
+const random = seededRandom(seed)
+const folder = makeFolder()
+const dns = await startDnsServer({})
+const smtpPort = await freePort()
+const service = await KilledService.make(folder, serviceKind, {
+  TASSIS_DNS_SERVERS: dns.address,
+  TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
+  TASSIS_INBOUND_CONNECTIONS_PER_IP: '100',
+  TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
+  TASSIS_MIN_FREE_DISK: '0',
+})
+
+const handed = new Map<string, HandedIn>()
+const violations: string[] = []
+const sum = { kills: 0, inData: 0, waiting: 0 }
+let mailbox = ''
+
+const waitingIn = (db: Database): number =>
+  db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts').get()?.n ?? 0
+
+async function moment(kind: Moment, handers: Handers, db: Database): Promise<void> {
+  await Bun.sleep(random.between(100, 700))
+  if (kind === 'data') await until(() => handers.inData() > 3, MOMENT_WITHIN_MS, 1)
+  else if (kind === 'processing' || kind === 'recovery') await until(() => waitingIn(db) > 0, MOMENT_WITHIN_MS, 1)
+  else await Bun.sleep(random.between(0, 300))
+}
+
+async function kill(handers: Handers): Promise<void> {
+  const running = service.running
+  if (!running) throw new Error('the service ended by itself')
+  sum.kills++
+  if (handers.inData() > 0) sum.inData++
+  await running.kill()
+  using db = service.openBooks()
+  if (waitingIn(db) > 0) sum.waiting++
+}
+
+async function round(number: number): Promise<void> {
+  const kind = MOMENTS[(number - 1) % MOMENTS.length] ?? 'random'
+  if (!service.running) await service.start()
+  const handers = startHanders({
+    port: smtpPort,
+    random,
+    prefix: `r${number}`,
+    handed,
+    recipients: [
+      [`support@${SENDER_DOMAIN}`],
+      [`unknown@${SENDER_DOMAIN}`],
+      [mailbox],
+      [`support@${SENDER_DOMAIN}`, mailbox, `unknown@${SENDER_DOMAIN}`],
+    ],
+  })
+  {
+    using db = service.openBooks()
+    await moment(kind, handers, db)
+  }
+  await kill(handers)
+  if (kind === 'recovery') {
+    service.begin()
+    await Bun.sleep(random.between(100, 900))
+    await kill(handers)
+  }
+  await service.start()
+  // Also after the kill: the senders come back to the same service.
+  await Bun.sleep(random.between(50, 300))
+  await handers.stop()
+  using db = service.openBooks()
+  const isProcessed = await until(() => waitingIn(db) === 0 || !service.running, PROCESSED_WITHIN_MS, 20)
+  const broken = judge(db)
+  if (!isProcessed) broken.push(`not everything is processed ${PROCESSED_WITHIN_MS} ms after the restart`)
+  const ofRound = [...handed.values()].filter(({ id }) => id.startsWith(`r${number}-`))
+  const told = (what: HandedIn['told']) => ofRound.filter((entry) => entry.told === what).length
+  console.log(
+    `round ${number} ${kind}: ${told('accepted')} accepted, ${told('unanswered')} unanswered, ${told('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
+  )
+  violations.push(...broken)
+}
+
+interface Place {
+  readonly messageId: string
+  readonly n: number
+  readonly told: number
+}
+
+/** Message-ID -> how often it is in a place, and by how many events it is told. */
+function placesOf(db: Database, query: string): Map<string, Place> {
+  return new Map(
+    db
+      .query<Place, []>(query)
+      .all()
+      .map((row) => [row.messageId, row]),
+  )
+}
+
+/** What there is of each message, against what its sender was told. */
+function judge(db: Database): string[] {
+  const routed = placesOf(
+    db,
+    `SELECT message_id AS messageId, count(*) AS n, count(event_seq) AS told FROM inbound_emails WHERE route_id IS NOT NULL GROUP BY 1`,
+  )
+  const unrouted = placesOf(
+    db,
+    `SELECT message_id AS messageId, count(*) AS n, count(event_seq) AS told FROM inbound_emails WHERE route_id IS NULL GROUP BY 1`,
+  )
+  const inMailbox = placesOf(
+    db,
+    `SELECT message_id AS messageId, count(*) AS n, count(*) AS told FROM mailbox_messages WHERE email_id IS NULL GROUP BY 1`,
+  )
+  const broken: string[] = []
+  for (const { id, recipients, isWhole, told, sizeBytes } of handed.values()) {
+    const key = `<${id}@hander.test>`
+    for (const recipient of recipients) {
+      const [place, name, events] =
+        recipient === mailbox
+          ? ([inMailbox.get(key), 'mailbox', 1] as const)
+          : recipient.startsWith('support@')
+            ? ([routed.get(key), 'route', 1] as const)
+            : ([unrouted.get(key), 'domain', 0] as const)
+      const n = place?.n ?? 0
+      if (told === 'accepted' && n !== 1)
+        broken.push(`${id} (${sizeBytes} octets) got a 250 and is ${n} times in the ${name}`)
+      if (told === 'unanswered' && n > (isWhole ? 1 : 0))
+        broken.push(`${id} got no answer and is ${n} times in the ${name}`)
+      if (told === 'refused' && n > 0) broken.push(`${id} was refused and is in the ${name}`)
+      if (place && place.told !== n * events)
+        broken.push(`${id} is ${n} times in the ${name} with ${place.told} events`)
+    }
+  }
+  const events = (type: 'email.inbound' | 'mailbox.message.received') =>
+    db.query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM events WHERE type = ?').get(eventCode(type))?.n ?? 0
+  const total = (places: Map<string, Place>) => [...places.values()].reduce((n, place) => n + place.n, 0)
+  if (events('email.inbound') !== total(routed))
+    broken.push(`${events('email.inbound')} events tell of ${total(routed)} routed messages`)
+  if (events('mailbox.message.received') !== total(inMailbox))
+    broken.push(`${events('mailbox.message.received')} events tell of ${total(inMailbox)} mailbox messages`)
+  return broken
+}
+
+const { key } = await prepareAccount(service.settings)
+
+async function call(method: string, path: string, body?: unknown): Promise<unknown> {
+  const response = await fetch(`${service.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const answer = (await response.json()) as { data: unknown }
+  if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
+  return answer.data
+}
+
+/** A route, and a mailbox, of the domain. */
+async function prepareInbound(): Promise<void> {
+  const [domain] = (await call('GET', '/v1/domains')) as { id: string }[]
+  if (!domain) throw new Error('there is no domain')
+  await call('PATCH', `/v1/domains/${domain.id}`, { inbound_enabled: true })
+  await call('POST', '/v1/inbound-routes', { domain_id: domain.id, pattern: 'support', match_type: 'exact' })
+  const made = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
+  mailbox = (made as { address: string }).address
+}
+
+console.log(`seed ${seed}, ${rounds} rounds`)
+await findViolations(service, violations, async () => {
+  await service.start()
+  await prepareInbound()
+  for (let number = 1; number <= rounds && violations.length === 0; number++) await round(number)
+  violations.push(...(await service.stop()))
+})
+if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
+if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message that waited to be processed')
+printViolations(violations)
+const all = [...handed.values()]
+const accepted = all.filter(({ told }) => told === 'accepted')
+console.log(
+  `${sum.kills} kills, ${sum.inData} while messages arrived, ${sum.waiting} left some to be processed; ${accepted.length} messages got a 250 ` +
+    `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ` +
+    `${violations.length === 0 ? 'each of the former is there once' : 'promises were broken'}`,
+)
+await dns.close()
+endRun(violations, folder, keeps)

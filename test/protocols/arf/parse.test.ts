@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'bun:test'
+import { feedbackReportOf } from '#protocols/arf/parse.ts'
+import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
+import { type ShapeValues, shape, shapeNames } from './shapes.ts'
+
+const VERP = 'b-aaaaaaaaaaabcdefghijklmnopqrstuv'
+const UNSUBSCRIBE = 'u-aaaaaaaaaaabcdefghijklmnopqrstuv'
+const VALUES: ShapeValues = {
+  return_path: `${VERP}@send.sender.test`,
+  recipient: 'bob@provider.test',
+  other_recipient: 'carl@provider.test',
+  to: 'Bob <bob@provider.test>, erin@elsewhere.test',
+  message_id: '<0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000@sender.test>',
+  unsubscribe: 'https://mail.tassis.test/u/c2VhbGVk',
+  unsubscribe_address: `${UNSUBSCRIBE}@send.sender.test`,
+}
+
+const BOB = [VALUES.recipient]
+/** What a report has that returns the whole header. */
+const RETURNED = {
+  originalMailFrom: VALUES.return_path,
+  originalTo: ['bob@provider.test', 'erin@elsewhere.test'],
+  originalMessageId: VALUES.message_id,
+  originalListUnsubscribe: `<${VALUES.unsubscribe}>, <mailto:${VALUES.unsubscribe_address}?subject=unsubscribe>`,
+  ownLocalParts: [VERP, UNSUBSCRIBE],
+}
+/** What a report has that says nothing. */
+const NOTHING: FeedbackReport = {
+  feedbackType: 'abuse',
+  userAgent: null,
+  reportingMta: null,
+  sourceIp: null,
+  originalMailFrom: null,
+  originalRcptTo: [],
+  originalTo: [],
+  originalMessageId: null,
+  originalListUnsubscribe: null,
+  ownLocalParts: [],
+}
+const IP = { sourceIp: '192.0.2.25' }
+
+/** What each says beside NOTHING; undefined: it is no complaint. */
+const SHAPES: Readonly<Record<string, Partial<FeedbackReport> | undefined>> = {
+  standard: { ...RETURNED, ...IP, userAgent: 'ProviderFBL/1.4', reportingMta: 'mx.provider.test', originalRcptTo: BOB },
+  'headers-only': { ...RETURNED, ...IP, userAgent: 'HeaderLoop/2' },
+  'nothing-returned': {
+    ...IP,
+    userAgent: 'Terse/1.0',
+    originalMailFrom: VALUES.return_path,
+    ownLocalParts: [VERP],
+  },
+  yahoo: { ...RETURNED, userAgent: 'Yahoo!-Mail-Feedback/2.0', originalRcptTo: BOB },
+  'gmail-like': { ...IP, userAgent: 'WebmailFBL/3', originalMessageId: VALUES.message_id },
+  comcast: {
+    ...IP,
+    userAgent: 'ReturnPathFBL/1.0',
+    originalMessageId: VALUES.message_id,
+    originalListUnsubscribe: '<redacted>',
+  },
+  fastmail: {
+    ...IP,
+    userAgent: 'Fastmail-Feedback/1.0',
+    originalRcptTo: ['9b1c8f0e7a6d5c4b3a29@provider.test'],
+    originalTo: ['9b1c8f0e7a6d5c4b3a29@provider.test'],
+    originalMessageId: VALUES.message_id,
+  },
+  'mail-ru': { ...RETURNED, ...IP, userAgent: 'mail.ru/1.0', originalRcptTo: BOB },
+  'signal-spam': {
+    ...IP,
+    userAgent: 'SignalSpam/2.0',
+    originalRcptTo: BOB,
+    originalMessageId: VALUES.message_id,
+  },
+  aol: { ...RETURNED, ...IP, userAgent: 'AOL SComp', originalTo: [] },
+  'microsoft-jmrp': { originalRcptTo: BOB, originalTo: RETURNED.originalTo, originalMessageId: VALUES.message_id },
+  'microsoft-spf': {
+    originalRcptTo: ['someone@forwarded.test'],
+    originalTo: RETURNED.originalTo,
+    ownLocalParts: [VERP],
+  },
+  'unsubscribe-link-only': { ...IP, userAgent: 'Redactor/5', originalListUnsubscribe: `<${VALUES.unsubscribe}>` },
+  'several-recipients': {
+    ...IP,
+    userAgent: 'ListLoop/1',
+    originalRcptTo: [VALUES.recipient, VALUES.other_recipient],
+    originalTo: RETURNED.originalTo,
+    originalMessageId: VALUES.message_id,
+  },
+  fraud: { ...RETURNED, ...IP, feedbackType: 'fraud', userAgent: 'PhishDesk/1', originalRcptTo: BOB },
+  virus: { ...RETURNED, feedbackType: 'virus', userAgent: 'Scanner/9', originalRcptTo: BOB },
+  'not-spam': { ...RETURNED, feedbackType: 'not-spam', userAgent: 'ProviderFBL/1.4', originalRcptTo: BOB },
+  'opt-out': { ...RETURNED, feedbackType: 'other', userAgent: 'ProviderFBL/1.4', originalRcptTo: BOB },
+  'blank-lines': { ...RETURNED, userAgent: 'OddLoop/0.1', originalRcptTo: BOB },
+  'fields-as-text': { ...RETURNED, ...IP, userAgent: 'PlainLoop/1', originalRcptTo: BOB },
+  'x-arf': {
+    ...RETURNED,
+    userAgent: 'DeskReporter 3',
+    originalMailFrom: null,
+    ownLocalParts: [UNSUBSCRIBE],
+  },
+  'login-attack': undefined,
+  'auth-failure': undefined,
+  'forwarded-by-a-person': undefined,
+}
+
+const reportOf = async (raw: Uint8Array) => feedbackReportOf(await parseMessage(raw, { mailFrom: '' }))
+
+test('the table has every report of the corpus', () => {
+  expect(Object.keys(SHAPES).sort()).toEqual(shapeNames())
+})
+
+describe.each([
+  ['CRLF', '\r\n'],
+  ['LF', '\n'],
+])('with %s at its line ends', (_, lineEnd) => {
+  test.each(Object.entries(SHAPES))('a report in the shape %s says what it says', async (name, said) => {
+    expect(await reportOf(shape(name, VALUES, lineEnd))).toEqual(said && { ...NOTHING, ...said })
+  })
+})
+
+const FIELDS = 'Feedback-Type: abuse\r\nUser-Agent: A/1\r\nVersion: 1'
+
+/** A report with these fields, that returns a message with this header. */
+function made(fields: string, header = 'Subject: x', type = 'message/feedback-report'): Uint8Array {
+  return Buffer.from(
+    [
+      'From: fbl@provider.test',
+      'Content-Type: multipart/report; report-type=feedback-report; boundary=b',
+      '',
+      '--b',
+      `Content-Type: ${type}`,
+      '',
+      fields,
+      '--b',
+      'Content-Type: message/rfc822',
+      '',
+      header,
+      '',
+      'body',
+      '--b--',
+      '',
+    ].join('\r\n'),
+  )
+}
+
+describe('what is redacted is left out:', () => {
+  const words = ['redacted', 'REDACTED', 'removed', 'hidden', 'anonymous', 'x', 'xxxxxx', '***']
+  test.each(words)('the recipient %s@provider.test', async (word) => {
+    const fields = `${FIELDS}\r\nOriginal-Rcpt-To: ${word}@provider.test\r\nOriginal-Mail-From: <${word}@sender.test>`
+    expect(await reportOf(made(fields, `To: ${word}@provider.test`))).toEqual({ ...NOTHING, userAgent: 'A/1' })
+  })
+
+  test.each(['', '<>', '@', 'bob', 'bob@', '@provider.test', 'a@b@c'])('the recipient %j', async (word) => {
+    expect(await reportOf(made(`${FIELDS}\r\nOriginal-Rcpt-To: ${word}`))).toEqual({ ...NOTHING, userAgent: 'A/1' })
+  })
+})
+
+test.each([
+  ["'bob@provider.test'", 'bob@provider.test'],
+  ["bob.o'neil@provider.test", "bob.o'neil@provider.test"],
+  ['rfc822;bob+shop@provider.test', 'bob+shop@provider.test'],
+  ['"Bob, at work" <BOB@Provider.test> (home)', 'BOB@Provider.test'],
+  ['bob@b\u00fccher.test', 'bob@b\u00fccher.test'],
+])('of the recipient %j the address is %s', async (value, address) => {
+  const report = await reportOf(made(`${FIELDS}\r\nOriginal-Rcpt-To: ${value}`))
+  expect(report?.originalRcptTo).toEqual([address])
+})
+
+test.each([
+  ['abuse', 'abuse'],
+  ['ABUSE', 'abuse'],
+  ['abuse;', 'abuse'],
+  ['spam', 'abuse'],
+  ['fraud', 'fraud'],
+  ['phishing', 'fraud'],
+  ['virus', 'virus'],
+  ['malware (test)', 'virus'],
+  ['not-spam', 'not-spam'],
+  ['other', 'other'],
+  ['miscategorized', 'other'],
+  ['opt-out-list', 'other'],
+  ['', 'other'],
+  ['constructor', 'other'],
+  ['__proto__', 'other'],
+] as const)('the Feedback-Type %j is %s', async (given, type) => {
+  expect(await reportOf(made(`Feedback-Type: ${given}\r\nVersion: 1`))).toEqual({ ...NOTHING, feedbackType: type })
+})
+
+test('an address of ours is found in whichever field of the returned header, also inside the address of a forwarder', async () => {
+  const header = [
+    `Received-SPF: pass (provider.test: domain of ${VERP}@send.sender.test designates 192.0.2.25)`,
+    `X-Forwarded-By: SRS0=a1b2=cd=send.sender.test=${VERP.toUpperCase().replace('V', 'W')}@forwarder.test`,
+    `X-Not-Ours: x${VERP}@a.test b-${'a'.repeat(33)}@a.test b-short@a.test`,
+  ].join('\r\n')
+  expect((await reportOf(made(FIELDS, header)))?.ownLocalParts).toEqual([
+    VERP,
+    VERP.toUpperCase().replace('V', 'W').toLowerCase(),
+  ])
+})
+
+test('a mail that says nothing of feedback is none, whatever it returns', async () => {
+  const mail = made(FIELDS, `Return-Path: <${VALUES.return_path}>`, 'text/plain')
+  const other = Buffer.from(Buffer.from(mail).toString().replace('feedback-report;', 'delivery-status;'))
+  expect(await reportOf(mail)).toMatchObject({ feedbackType: 'abuse', originalMailFrom: VALUES.return_path })
+  expect(await reportOf(other)).toBeUndefined()
+})
+
+test('a report that was cut off or garbled is a report or none, and never an error', async () => {
+  const ownForm = /^[bu]-[a-z2-7]{32}$/
+  for (const name of shapeNames()) {
+    const raw = shape(name, VALUES)
+    for (let at = 0; at < raw.length; at += 61) {
+      const garbled = Uint8Array.from(raw)
+      garbled.set([0, 0x0a, 0xff, 0x3b].slice(at % 4), at)
+      for (const bytes of [raw.subarray(0, at), garbled]) {
+        const report = await reportOf(bytes)
+        expect(report?.ownLocalParts.every((local) => ownForm.test(local)) ?? true).toBe(true)
+        expect(report?.originalRcptTo.every((address) => address.split('@').length === 2) ?? true).toBe(true)
+      }
+    }
+  }
+})
+
+describe('what a stranger sends has bounds:', () => {
+  test('fields, values, addresses and local parts', async () => {
+    const many = Array.from({ length: 5000 }, (_, i) => `Original-Rcpt-To: u${i}@provider.test`).join('\r\n')
+    const long = `${'a'.repeat(300)}@provider.test`
+    const fields = `Feedback-Type: abuse\r\nUser-Agent: ${'A'.repeat(9000)}\r\nOriginal-Rcpt-To: ${long}\r\n${many}`
+    const header = Array.from({ length: 500 }, (_, i) => {
+      const letters = [i % 26, Math.floor(i / 26)].map((n) => String.fromCharCode(97 + n)).join('')
+      return `X-${i}: b-${letters.padEnd(32, 'a')}@send.sender.test`
+    })
+    header.push(`List-Unsubscribe: <https://${'x'.repeat(9000)}>`, `To: ${'t@a.test,'.repeat(5000)}`)
+    const report = await reportOf(made(fields, header.join('\r\n')))
+    expect({
+      userAgent: report?.userAgent?.length,
+      recipients: report?.originalRcptTo,
+      to: report?.originalTo,
+      listUnsubscribe: report?.originalListUnsubscribe?.length,
+      local: report?.ownLocalParts.length,
+    }).toEqual({
+      userAgent: 254,
+      recipients: Array.from({ length: 19 }, (_, i) => `u${i}@provider.test`),
+      to: ['t@a.test'],
+      listUnsubscribe: 2000,
+      local: 50,
+    })
+  })
+
+  test.each([
+    ['spaces without an end', `${FIELDS}\r\nX: ${' '.repeat(1_000_000)}`],
+    ['a million blank lines', `${'\r\n'.repeat(1_000_000)}${FIELDS}`],
+    ['a million addresses without a domain', `${FIELDS}\r\nOriginal-Rcpt-To: ${'a@'.repeat(1_000_000)}`],
+    ['a value without an end', `${FIELDS}\r\nOriginal-Rcpt-To: ${'b-'.repeat(1_000_000)}`],
+    ['octets that are no text', `${FIELDS}\r\nOriginal-Rcpt-To: \0\x01\x80\xff@\0`],
+  ])('%s', async (_, fields) => {
+    const report = await reportOf(made(fields, fields))
+    expect(report?.originalRcptTo ?? []).toEqual([])
+  })
+})

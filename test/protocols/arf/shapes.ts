@@ -1,0 +1,34 @@
+/** @module The feedback reports in test/corpus/arf: what providers send, with places for what is ours in them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const FOLDER = join(import.meta.dir, '../../corpus/arf')
+
+/** Names of all reports. */
+export const shapeNames = (): string[] =>
+  readdirSync(FOLDER)
+    .map((file) => file.replace(/\.eml$/, ''))
+    .sort()
+
+/** What stands in a report. */
+export interface ShapeValues {
+  readonly return_path: string
+  readonly recipient: string
+  readonly other_recipient: string
+  /** To header of what was reported. */
+  readonly to: string
+  readonly message_id: string
+  /** https URL and mailto address of List-Unsubscribe. */
+  readonly unsubscribe: string
+  readonly unsubscribe_address: string
+}
+
+/** A report as it comes; throws when a place in it has no value. */
+export function shape(name: string, values: ShapeValues, lineEnd = '\r\n'): Uint8Array {
+  const text = readFileSync(join(FOLDER, `${name}.eml`), 'utf8').replace(/\{\{(\w+)\}\}/g, (_, key: string) => {
+    const value = Object.entries(values).find(([known]) => known === key)?.[1]
+    if (value === undefined) throw new Error(`${name}.eml has a place for ${key}, which nothing is known of`)
+    return value
+  })
+  return Buffer.from(text.replaceAll('\n', lineEnd))
+}

@@ -1,0 +1,81 @@
+/** @module A received message for authentication tests: real DNS on a socket, real signatures, a clock that stands still. */
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
+import { type Clock, ManualClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { authenticate, type SessionFacts } from '#protocols/authentication/authenticate.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
+import { signMessage } from '#protocols/dkim/sign.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { type ReceivedQuery, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+
+export const NOW = Date.UTC(2026, 10, 21)
+
+const key = await generateDkimKey()
+export const privateKeyPem = key.privateKeyPem
+export const keyRecord = dkimRecord(key.publicKey)
+
+const shortPair = generateKeyPairSync('rsa', {
+  modulusLength: 768,
+  publicKeyEncoding: { type: 'spki', format: 'der' },
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+})
+/** 768 bits: below what RFC 8301 lets a verifier take. */
+export const shortKey = { pem: shortPair.privateKey, record: dkimRecord(shortPair.publicKey.toString('base64')) }
+
+export const HOSTNAME = 'mail.tassis.test'
+
+export const facts: SessionFacts = {
+  clientIp: '192.0.2.1',
+  helo: 'out.sender.test',
+  mailFrom: 'news@sender.test',
+  hostname: HOSTNAME,
+}
+
+/** All checks pass for mail from 192.0.2.1 that is signed by `sender.test` with the selector `s1`. */
+export const goodZone = (): Zone => ({
+  'sender.test': { TXT: ['v=spf1 ip4:192.0.2.1 -all'] },
+  's1._domainkey.sender.test': { TXT: [keyRecord] },
+  '_dmarc.sender.test': { TXT: ['v=DMARC1; p=reject; rua=mailto:d@sender.test'] },
+  'out.sender.test': { A: ['192.0.2.1'], TXT: ['v=spf1 ip4:192.0.2.1 -all'] },
+  '1.2.0.192.in-addr.arpa': { PTR: ['out.sender.test'] },
+})
+
+export const plainMessage = (from = 'News <news@sender.test>', body = 'Hello\r\n', more = ''): Buffer =>
+  Buffer.from(
+    `From: ${from}\r\nTo: a@tassis.test\r\nSubject: Hi\r\nDate: Fri, 20 Nov 2026 03:04:05 +0000\r\n${more}\r\n${body}`,
+    'latin1',
+  )
+
+export const signed = (message: Uint8Array, domain = 'sender.test', selector = 's1'): Buffer =>
+  Buffer.from(signMessage(message, { domain, selector, privateKey: createPrivateKey(privateKeyPem) }))
+
+export interface Asked {
+  readonly result: AuthenticationResult
+  readonly queries: readonly ReceivedQuery[]
+}
+
+export interface Received {
+  readonly zone?: Zone
+  readonly facts?: Partial<SessionFacts>
+  /** That of the checks. The resolver has one of its own, which goes on. */
+  readonly clock?: Clock
+}
+
+/** What authentication says of `raw`, and what it asked. */
+export async function ask(raw: Uint8Array, { zone = goodZone(), facts: other, clock }: Received = {}): Promise<Asked> {
+  await using server = await startDnsServer(zone)
+  const own = new ManualClock(NOW)
+  using resolver = createResolver({ servers: [server.address], clock: own, randomId: () => randomBelow(65_536) })
+  const result = await authenticate(raw, { ...facts, ...other }, resolver, clock ?? own)
+  return { result, queries: server.queries }
+}
+
+/** The five verdicts in one line: `spf=pass dkim=pass dmarc=pass arc=none iprev=pass`. */
+export async function verdicts(raw: Uint8Array, received: Received = {}): Promise<string> {
+  const { spf, dkim, dmarc, arc, iprev } = (await ask(raw, received)).result
+  return `spf=${spf} dkim=${dkim} dmarc=${dmarc} arc=${arc} iprev=${iprev}`
+}
+
+export const details = async (raw: Uint8Array, received: Received = {}): Promise<AuthenticationResult['details']> =>
+  (await ask(raw, received)).result.details

@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'bun:test'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { authenticationResultsHeader, isForgedResult } from '#protocols/authentication/results-header.ts'
+import { ask, goodZone, HOSTNAME, keyRecord, plainMessage, signed } from './received.ts'
+
+const plain: AuthenticationResult = {
+  spf: 'none',
+  dkim: 'none',
+  dmarc: 'none',
+  arc: 'none',
+  iprev: 'permerror',
+  details: {
+    spf: { result: 'none', domain: '', client_ip: '2001:db8::1', helo: 'x', identity: 'mailfrom', comment: null },
+    dkim: [],
+    dmarc: { result: 'none', domain: '', policy: null, comment: null },
+    arc: { result: 'none', instances: 0, comment: null },
+    iprev: { result: 'permerror', name: null },
+  },
+}
+
+describe('authenticationResultsHeader', () => {
+  test('says what was found, folded', async () => {
+    const zone = { ...goodZone(), 'l1._domainkey.list.test': { TXT: [`${keyRecord}; s=other`] } }
+    const { result } = await ask(signed(signed(plainMessage()), 'list.test', 'l1'), { zone })
+    expect(authenticationResultsHeader(result, HOSTNAME).split('\r\n')).toEqual([
+      'mail.tassis.test;',
+      ' iprev=pass policy.iprev=192.0.2.1 (out.sender.test);',
+      ' spf=pass smtp.mailfrom=sender.test;',
+      ' dkim=neutral (key not for email) header.d=list.test header.s=l1',
+      '  header.a=rsa-sha256;',
+      ' dkim=pass header.d=sender.test header.s=s1 header.a=rsa-sha256;',
+      ' dmarc=pass (p=REJECT) policy.dmarc=reject header.from=sender.test;',
+      ' arc=none',
+    ])
+  })
+
+  test('names the identity of HELO, quotes what is no token, and leaves out what there is not', async () => {
+    const { result } = await ask(plainMessage(), { facts: { mailFrom: '' } })
+    expect(authenticationResultsHeader(result, HOSTNAME)).toContain(
+      ' spf=pass smtp.helo=out.sender.test;\r\n dkim=none;',
+    )
+    expect(authenticationResultsHeader(plain, HOSTNAME).split('\r\n')).toEqual([
+      'mail.tassis.test;',
+      ' iprev=permerror policy.iprev="2001:db8::1";',
+      ' spf=none;',
+      ' dkim=none;',
+      ' dmarc=none;',
+      ' arc=none',
+    ])
+  })
+
+  test('a line has 78 characters and not 79', () => {
+    // ` spf=none smtp.mailfrom=` and the semicolon are 25 characters.
+    const lines = (domain: string) =>
+      authenticationResultsHeader(
+        { ...plain, details: { ...plain.details, spf: { ...plain.details.spf, domain } } },
+        HOSTNAME,
+      )
+        .split('\r\n')
+        .slice(2, 4)
+    expect([lines('d'.repeat(53)), lines('d'.repeat(54))]).toEqual([
+      [` spf=none smtp.mailfrom=${'d'.repeat(53)};`, ' dkim=none;'],
+      [' spf=none', `  smtp.mailfrom=${'d'.repeat(54)};`],
+    ])
+  })
+
+  test('nothing that a stranger wrote ends a comment, a value or the field', () => {
+    const hostile = 'x") (a\\ dkim=pass header.d=b.test'
+    const cut = 'x; dkim=pass header.d=b.test'
+    const { details } = plain
+    const signature = {
+      result: 'fail',
+      domain: '',
+      selector: '',
+      algorithm: null,
+      aligned: false,
+      comment: null,
+    } as const
+    const result: AuthenticationResult = {
+      ...plain,
+      details: {
+        ...details,
+        spf: { ...details.spf, domain: hostile },
+        dkim: [
+          { ...signature, domain: hostile, selector: 'a\r\nX: y', algorithm: 'é', comment: hostile },
+          { ...signature, domain: 'd'.repeat(256), selector: cut, comment: cut },
+          { ...signature, comment: 'c'.repeat(256) },
+        ],
+        arc: { result: 'temperror', instances: 1, comment: null },
+      },
+    }
+    const quoted = '"x\\") (a\\\\ dkim=pass header.d=b.test"'
+    expect(authenticationResultsHeader(result, HOSTNAME).split('\r\n')).toEqual([
+      'mail.tassis.test;',
+      ' iprev=permerror policy.iprev="2001:db8::1";',
+      ` spf=none smtp.mailfrom=${quoted};`,
+      ' dkim=fail (x"\\) \\(a\\\\ dkim=pass header.d=b.test)',
+      `  header.d=${quoted};`,
+      ' dkim=fail (x, dkim=pass header.d=b.test);',
+      ' dkim=fail;',
+      ' dmarc=none',
+    ])
+  })
+})
+
+describe('isForgedResult', () => {
+  test.each([
+    'mail.tassis.test; spf=pass',
+    'mail.tassis.test',
+    ' \r\n mail.tassis.test;spf=pass',
+    'MAIL.Tassis.Test. 1; none',
+    '"mail.tassis.test"; spf=pass',
+    '"mail\\.tassis.test"; spf=pass',
+    '(a (nested \\) one)) mail.tassis.test (c); spf=pass',
+    'mail.tassis.test(c); spf=pass',
+    // No name that can be read.
+    '',
+    '; spf=pass',
+    'spf=pass smtp.mailfrom=a.test',
+    '(unclosed mail.tassis.test; spf=pass',
+    '"mail.tassis.test; spf=pass',
+    '=?utf-8?q?mail.tassis.test?=; spf=pass',
+    'mail.tassis.test,; spf=pass',
+  ])('%j bears our name, or none', (value) => {
+    expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(true)
+  })
+
+  test.each([
+    'mx.other.test; spf=pass',
+    'mail.tassis.test.evil.example; spf=pass',
+    'xmail.tassis.test; spf=pass',
+    '(mail.tassis.test) mx.other.test; spf=pass (mail.tassis.test)',
+    '"mx.other.test"; spf=pass',
+    '(a \\) mail.tassis.test) mx.other.test; spf=pass',
+  ])('%j does not', (value) => {
+    expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(false)
+  })
+
+  test('only that field, whatever its case, and our name in U-labels too', () => {
+    expect([
+      isForgedResult('AUTHENTICATION-results ', 'mail.tassis.test; none', HOSTNAME),
+      isForgedResult('ARC-Authentication-Results', 'mail.tassis.test; none', HOSTNAME),
+      isForgedResult('X-Authentication-Results', 'mail.tassis.test; none', HOSTNAME),
+      isForgedResult('Authentication-Results', 'mail.BÜCHER.test; none', 'mail.xn--bcher-kva.test'),
+      isForgedResult('Authentication-Results', `${'('.repeat(100_000)}mx.other.test`, HOSTNAME),
+    ]).toEqual([true, false, false, true, true])
+  })
+})

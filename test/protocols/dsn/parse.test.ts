@@ -1,0 +1,332 @@
+import { describe, expect, test } from 'bun:test'
+import { deliveryReportOf } from '#protocols/dsn/parse.ts'
+import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
+import { NO_REPORTS, SHAPES, shapeBytes } from '../../corpus/dsn/shapes.ts'
+
+const ABOUT = {
+  verp: 'b-aaaaaaaaaaaabpuqezd3mhv2yqpv6ljgxm@send.sender.test',
+  messageId: '<0195c2d0-7f61-7c3e-8f25-0123456789ab@sender.test>',
+  recipient: 'bob@receiver.test',
+}
+
+async function reportOf(bytes: Uint8Array, mailFrom = ''): Promise<DeliveryReport | undefined> {
+  return deliveryReportOf(await parseMessage(bytes, { mailFrom }), { mailFrom })
+}
+
+const mail = (...lines: string[]): Uint8Array => Buffer.from(lines.join('\r\n'))
+
+/** A report with this status part. */
+const standard = (...status: string[]): Uint8Array =>
+  mail(
+    'From: MAILER-DAEMON@mx.test',
+    'To: b-x@send.sender.test',
+    'Subject: Report',
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/report; report-type=delivery-status; boundary=b',
+    '',
+    '--b',
+    'Content-Type: text/plain',
+    '',
+    'Words.',
+    '--b',
+    'Content-Type: message/delivery-status',
+    '',
+    ...status,
+    '',
+    '--b--',
+    '',
+  )
+
+describe('a report in the shape', () => {
+  for (const [file, form, action, status, , named, returned] of SHAPES)
+    test(`${file} tells ${action} with ${status ?? 'no status'}`, async () => {
+      const report = await reportOf(shapeBytes(file, ABOUT))
+      const isNamed = (name: string | null) => name === ABOUT.recipient
+      const entry =
+        report?.recipients.find((one) => isNamed(one.finalRecipient) || isNamed(one.originalRecipient)) ??
+        report?.recipients[0]
+      const back = [
+        report?.originalMessageId === ABOUT.messageId && 'id',
+        report?.originalReturnPath === ABOUT.verp && 'path',
+      ].filter((what) => what !== false)
+      expect({
+        form: report?.form,
+        action: entry?.action,
+        status: entry?.status,
+        named: isNamed(entry?.finalRecipient ?? null)
+          ? 'final'
+          : isNamed(entry?.originalRecipient ?? null)
+            ? 'original'
+            : 'nobody',
+        returned: back.join('+') || 'none',
+      }).toEqual({ form, action, status, named, returned })
+    })
+})
+
+describe('no report of a delivery is', () => {
+  for (const [file, isNull] of NO_REPORTS)
+    test(file, async () => {
+      expect(await reportOf(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
+    })
+
+  test('what a person writes in the words of one', async () => {
+    const bytes = mail(
+      'From: Bob <bob@x.test>',
+      'Subject: Undelivered Mail Returned to Sender',
+      '',
+      '<carol@x.test>:',
+      '550 5.1.1 User unknown',
+    )
+    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+  })
+
+  test('what comes from the null path in the words of one, and nothing else says so', async () => {
+    const bytes = mail('From: Bob <bob@x.test>', 'Subject: Hello', '', 'It said: 550 5.1.1 User unknown')
+    expect(await reportOf(bytes)).toBeUndefined()
+  })
+
+  test('what has a Return-Path of its own, and came from another one', async () => {
+    const bytes = mail(
+      'Return-Path: <>',
+      'From: Bob <bob@x.test>',
+      'Subject: Undeliverable',
+      '',
+      '550 5.1.1 User unknown',
+    )
+    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+  })
+
+  test('a status part that a person attached', async () => {
+    const bytes = Buffer.from(
+      standard('Final-Recipient: rfc822; bob@x.test', 'Action: failed', 'Status: 5.1.1')
+        .toString()
+        .replace('MAILER-DAEMON@mx.test', 'Bob <bob@x.test>')
+        .replace('multipart/report; report-type=delivery-status', 'multipart/mixed'),
+    )
+    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+  })
+
+  test.each([
+    'Out of Office: Undeliverable: Hello',
+    'AW: Automatische Antwort: Hallo',
+    'Réponse automatique : Bonjour',
+    'Respuesta automática: Hola',
+    'Risposta automatica: Ciao',
+    'Resposta automática: Oi',
+    '自動返信: こんにちは',
+    'Read: Hello',
+    'Gelesen: Hallo',
+  ])('a mail system that answers for a person: %s', async (subject) => {
+    const bytes = mail(
+      'From: MAILER-DAEMON@x.test',
+      `Subject: =?utf-8?B?${Buffer.from(subject).toString('base64')}?=`,
+      '',
+      'Your message could not be delivered to me. 550 5.1.1 User unknown',
+    )
+    expect(await reportOf(bytes)).toBeUndefined()
+  })
+})
+
+test('a standard report gives its whole content, unfolded and without types', async () => {
+  expect(await reportOf(shapeBytes('postfix-unknown-user', ABOUT))).toEqual({
+    form: 'standard',
+    reportingMta: 'mx.receiver.test',
+    recipients: [
+      {
+        action: 'failed',
+        finalRecipient: ABOUT.recipient,
+        originalRecipient: ABOUT.recipient,
+        status: '5.1.1',
+        diagnostic: `550 5.1.1 <${ABOUT.recipient}>: Recipient address rejected: User unknown in virtual mailbox table`,
+        remoteMta: 'store.receiver.test',
+      },
+    ],
+    originalMessageId: ABOUT.messageId,
+    originalReturnPath: ABOUT.verp,
+    originalRecipients: [],
+  })
+})
+
+test('a report in words gives the address and what was said of it, and the returned headers', async () => {
+  expect(await reportOf(shapeBytes('qmail-remote-refusal', ABOUT))).toEqual({
+    form: 'heuristic',
+    reportingMta: null,
+    recipients: [
+      {
+        action: 'failed',
+        finalRecipient: ABOUT.recipient,
+        originalRecipient: null,
+        status: '5.2.1',
+        diagnostic: '550 5.2.1 Mailbox is disabled Giving up on 192.0.2.40.',
+        remoteMta: null,
+      },
+    ],
+    originalMessageId: ABOUT.messageId,
+    originalReturnPath: ABOUT.verp,
+    originalRecipients: [],
+  })
+})
+
+test('each address of a report in words has what was said of it', async () => {
+  const bytes = mail(
+    'From: MAILER-DAEMON@x.test',
+    'To: b-x@send.sender.test',
+    'Subject: failure notice',
+    '',
+    "I'm afraid I wasn't able to deliver your message to the following addresses.",
+    '',
+    '<bob@x.test>:',
+    'Sorry, no mailbox here by that name. (#5.1.1)',
+    '',
+    '<carol@x.test>:',
+    '192.0.2.1 failed after I sent the message.',
+    'Remote host said: 552 Mailbox full',
+  )
+  expect((await reportOf(bytes))?.recipients).toEqual([
+    {
+      action: 'failed',
+      finalRecipient: 'bob@x.test',
+      originalRecipient: null,
+      status: '5.1.1',
+      diagnostic: 'Sorry, no mailbox here by that name. (#5.1.1)',
+      remoteMta: null,
+    },
+    {
+      action: 'failed',
+      finalRecipient: 'carol@x.test',
+      originalRecipient: null,
+      status: '5.2.2',
+      diagnostic: '552 Mailbox full',
+      remoteMta: null,
+    },
+  ])
+})
+
+describe('the Message-ID of what was sent, when nothing is returned, is', () => {
+  const STATUS = ['Final-Recipient: rfc822; bob@x.test', 'Action: failed', 'Status: 5.1.1']
+
+  test('that of the status part', async () => {
+    const report = await reportOf(standard('Original-Message-ID: <one@sender.test>', '', ...STATUS))
+    expect(report?.originalMessageId).toBe('<one@sender.test>')
+  })
+
+  test.each(['In-Reply-To: <two@sender.test>', 'References: <one@sender.test> <two@sender.test>'])(
+    'the one that the report answers: %s',
+    async (field) => {
+      const text = standard(...STATUS).toString()
+      const report = await reportOf(Buffer.from(text.replace('Subject: Report', `Subject: Report\r\n${field}`)))
+      expect(report?.originalMessageId).toBe('<two@sender.test>')
+    },
+  )
+})
+
+test('the return path is also found where a server noted it in Received', async () => {
+  const report = await reportOf(
+    mail(
+      'From: MAILER-DAEMON@x.test',
+      'Subject: failure notice',
+      '',
+      '<bob@x.test>:',
+      'Sorry, no mailbox here by that name. (#5.1.1)',
+      '',
+      '--- Below this line is a copy of the message.',
+      '',
+      'Received: from mail.tassis.test by x.test',
+      `\t(envelope-from <${ABOUT.verp}>) id 1`,
+      'Delivered-To: bob@x.test',
+      'Subject: Hello',
+      '',
+      'Message-ID: <not-a-header@sender.test>',
+    ),
+  )
+  expect({
+    path: report?.originalReturnPath,
+    id: report?.originalMessageId,
+    recipients: report?.originalRecipients,
+  }).toEqual({ path: ABOUT.verp, id: null, recipients: ['bob@x.test'] })
+})
+
+describe('the address of a recipient (RFC 3464 §2.3, RFC 6533 §3)', () => {
+  test.each([
+    ['rfc822; bob@x.test', 'bob@x.test'],
+    ['RFC822;<bob@x.test>', 'bob@x.test'],
+    ['rfc822; bob+2Btag@x.test', 'bob+tag@x.test'],
+    ['rfc822; bob+20@x.test', 'bob+20@x.test'],
+    ['utf-8; j\\x{FC}rgen@x.test', 'jürgen@x.test'],
+    ['utf-8; \\x{1F600}@x.test', '😀@x.test'],
+    ['utf-8; jürgen@bücher.test', 'jürgen@bücher.test'],
+    ['utf-8; \\x{D800}\\x{0A}@x.test', '\\x{D800}\\x{0A}@x.test'],
+    ['X400; /C=DE/S=BOB', null],
+    [`rfc822; ${'b'.repeat(1000)}@x.test`, null],
+  ])('%s is %s', async (field, address) => {
+    const bytes = standard(`Final-Recipient: ${field}`, 'Action: failed', 'Status: 5.1.1')
+    expect((await reportOf(bytes))?.recipients.map(({ finalRecipient }) => finalRecipient)).toEqual([address])
+  })
+})
+
+describe('the action', () => {
+  test.each([
+    ['failed', '5.0.0', 'failed'],
+    ['Failed (permanently)', '5.0.0', 'failed'],
+    ['failure', '5.0.0', 'failed'],
+    ['expanded', '2.0.0', 'expanded'],
+    ['nonsense', '5.0.0', 'failed'],
+    ['nonsense', '4.0.0', 'delayed'],
+  ])('%s with status %s is %s', async (action, status, expected) => {
+    const bytes = standard('Final-Recipient: rfc822; bob@x.test', `Action: ${action}`, `Status: ${status}`)
+    expect((await reportOf(bytes))?.recipients.map((recipient) => String(recipient.action))).toEqual([expected])
+  })
+})
+
+describe('hostile input', () => {
+  test('of more recipients than a report may have, the first 100 count', async () => {
+    const groups = Array.from({ length: 5000 }, (_, n) => [
+      `Final-Recipient: rfc822; b${n}@x.test`,
+      'Action: failed',
+      '',
+    ])
+    expect((await reportOf(standard(...groups.flat())))?.recipients.length).toBe(100)
+  })
+
+  test('a diagnostic of a megabyte is cut at 2,000 characters', async () => {
+    const folded = Array.from({ length: 10_000 }, () => ` ${'x'.repeat(100)}`)
+    const bytes = standard(
+      'Final-Recipient: rfc822; bob@x.test',
+      'Action: failed',
+      'Diagnostic-Code: smtp; 550 no',
+      ...folded,
+    )
+    expect((await reportOf(bytes))?.recipients.map(({ diagnostic }) => diagnostic?.length)).toEqual([2000])
+  })
+
+  // Each is the worst case of one expression or loop; a quadratic one takes minutes, and the test ends the run.
+  const LONG = 1_000_000
+  test.each([
+    ['one line', 'a'],
+    ['addresses', 'a@b '],
+    ['at signs', '@'],
+    ['dashes', '-'],
+    ['marks without an end', '---x'],
+    ['words of a cause', 'mailbox '],
+    ['words of causes in other languages', 'postfach adresse caixa buzón '],
+    ['blank lines', '\r\n'],
+    ['lines of addresses', '<a@b.test>:\r\n'],
+    ['lines of replies', '550 a\r\n'],
+    ['lines of dashes', `${'-'.repeat(60)}\r\n`],
+    ['headers', 'A: b\r\n'],
+    ['digits', '5.1.'],
+    ['spaces', ' '],
+    ['quotes', '"'],
+    ['angle brackets', '<'],
+  ])(
+    'a text of a megabyte of %s ends soon: no report, or with such a subject one of few addresses',
+    async (_, piece) => {
+      const text = piece.repeat(Math.ceil(LONG / piece.length)).slice(0, LONG)
+      const read = (subject: string) => reportOf(mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text))
+      expect(await read('Hello')).toBeUndefined()
+      const count = (await read('Undeliverable'))?.recipients.length ?? 0
+      expect(count >= 1 && count <= 50).toBe(true)
+    },
+  )
+})

@@ -1,0 +1,99 @@
+/** @module Inbound mail for tests that are not about how it comes in: stored as its processing would. */
+import type { App } from '#features/app.ts'
+import { type NewInbound, storeInbound } from '#features/inbound/store.ts'
+import type { Received, StoredMessage } from '#features/received.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+
+export interface TestInbound {
+  readonly rcptTo?: readonly string[]
+  readonly routeId?: number
+  readonly message?: Partial<StoredMessage>
+  readonly text?: string
+  readonly html?: string
+  readonly headers?: readonly (readonly [string, string])[]
+  readonly raw?: string
+  readonly attachments?: readonly {
+    readonly filename: string | null
+    readonly contentType: string
+    readonly content: Uint8Array
+  }[]
+  readonly authentication?: Received['authentication']
+  readonly helo?: string
+}
+
+export const RAW = 'From: Ada <ada@customer.test>\r\nSubject: Hello\r\n\r\nHello.\r\n'
+
+/** A message that came in, with its parts stored. */
+export async function testReceived(app: App, given: TestInbound = {}): Promise<Received & { message: StoredMessage }> {
+  const now = app.clock.now()
+  const raw = Buffer.from(given.raw ?? RAW)
+  const put = async (text: string | undefined) =>
+    text === undefined ? null : ((await app.content.put([Buffer.from(text)], now))[0] ?? null)
+  const [rawRef = 0] = await app.rawMail.put([raw], now)
+  const headers = given.headers ?? [['Subject', 'Hello']]
+  const attachments = given.attachments ?? []
+  const refs = await app.content.put(
+    attachments.map(({ content }) => content),
+    now,
+  )
+  return {
+    envelope: {
+      mailFrom: 'ada@customer.test',
+      sourceIp: '192.0.2.7',
+      helo: given.helo ?? 'mx.customer.test',
+      tls: null,
+      receivedAt: now,
+      rawRef,
+      sizeBytes: raw.length,
+    },
+    message: {
+      headers,
+      from: 'Ada <ada@customer.test>',
+      to: 'Support <support@inbound.test>',
+      cc: null,
+      replyTo: null,
+      fromAddresses: ['ada@customer.test'],
+      toAddresses: ['support@inbound.test'],
+      subject: 'Hello',
+      messageId: '<1@customer.test>',
+      inReplyTo: null,
+      references: [],
+      dateMs: null,
+      text: given.text ?? null,
+      html: given.html ?? null,
+      isAutomatic: false,
+      headersRef: await put(JSON.stringify(headers)),
+      textRef: await put(given.text),
+      htmlRef: await put(given.html),
+      strippedText: null,
+      strippedRef: null,
+      attachments: attachments.map(({ content, ...rest }, index) => ({
+        ...rest,
+        contentId: null,
+        disposition: 'attachment' as const,
+        sizeBytes: content.length,
+        ref: refs[index] ?? 0,
+      })),
+      ...given.message,
+    },
+    problem: undefined,
+    authentication: given.authentication ?? UNKNOWN_AUTHENTICATION,
+    report: undefined,
+  }
+}
+
+/** Stores it for an account's domain; gives its public id. */
+export async function storeTestInbound(
+  app: App,
+  to: Pick<NewInbound, 'accountId' | 'domainId'>,
+  given: TestInbound = {},
+): Promise<string> {
+  const received = await testReceived(app, given)
+  return app.commit.write((tx) => {
+    storeInbound(app, tx, { ...to, routeId: given.routeId, rcptTo: given.rcptTo ?? ['support@inbound.test'] }, received)
+    const row = tx.db
+      .query<{ id: string }, []>('SELECT lower(hex(uuid)) AS id FROM inbound_emails ORDER BY id DESC LIMIT 1')
+      .get()
+    return (row?.id ?? '').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  })
+}
