@@ -378,8 +378,8 @@ describe('every curl command works on a fresh service', () => {
         variables['MESSAGE'] = String(at(body, 'data', 'id'))
         variables['LEASE'] = String(at(body, 'lease_token'))
       }
-      const { MAILBOX = '', MESSAGE = '-' } = variables
-      answers.push(`${request.replace(MAILBOX, 'MAILBOX').replace(MESSAGE, 'MESSAGE')}: ${status}`)
+      const { MAILBOX, MESSAGE } = variables
+      answers.push(`${request.replace(`/${MAILBOX}`, '/MAILBOX').replace(`/${MESSAGE}`, '/MESSAGE')}: ${status}`)
     }
     const path = '/v1/agent-mailboxes/MAILBOX'
     expect(answers).toEqual([

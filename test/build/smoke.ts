@@ -1,13 +1,14 @@
 /**
  * @module `bun test/build/smoke.ts dist/tassis`: does the compiled executable work where nothing else is? Runs it in an empty folder with an
  * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, with tracking and
- * unsubscribing, a webhook that is told of it, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
+ * unsubscribing, a webhook that is told of it, a message that comes in over STARTTLS, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { connectSmtp } from '#test/support/smtp-client.ts'
 import manifest from '../../package.json'
 
 const [given = 'dist/tassis'] = process.argv.slice(2)
@@ -17,6 +18,7 @@ const receiver = await startHttpsReceiver({ names: ['127.0.0.1'] })
 const env = {
   TASSIS_DATA_DIR: join(folder, 'data'),
   TASSIS_HTTP_ADDR: '127.0.0.1:0',
+  TASSIS_INBOUND_ADDR: '127.0.0.1:0',
   TASSIS_HOSTNAME: 'mail.smoke.test',
   TASSIS_DELIVERY: 'capture',
   TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
@@ -35,6 +37,8 @@ const text = (stream: ReadableStream<Uint8Array>): Promise<string> => new Respon
 
 interface Running {
   readonly url: string
+  /** Where mail comes in, on 127.0.0.1. */
+  readonly smtpPort: number
   readonly log: () => string
   /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number>
@@ -46,10 +50,11 @@ async function serve(): Promise<Running> {
   let said = ''
   for await (const chunk of child.stdout) {
     said += Buffer.from(chunk).toString()
-    const url = /listens on (http:\/\/\S+)/.exec(said)?.[1]
+    const [, url, smtpPort] = /listens on (http:\/\/\S+) .* mail comes in at 127\.0\.0\.1:(\d+)/.exec(said) ?? []
     if (url !== undefined) {
       return {
         url,
+        smtpPort: Number(smtpPort),
         log: () => said,
         async stop() {
           child.kill('SIGTERM')
@@ -121,6 +126,64 @@ async function oneEmail(url: string, key: string): Promise<void> {
   assert.equal((list as { pagination: { total: number } }).pagination.total, 1)
 }
 
+/** Of the charsets that are not in the runtime itself. */
+const INCOMING = [
+  'From: Bob <bob@customer.test>',
+  'To: agent@smoke.test',
+  'Subject: =?iso-2022-jp?B?GyRCRnxLXBsoQg==?=',
+  'MIME-Version: 1.0',
+  'Content-Type: multipart/mixed; boundary="b"',
+  '',
+  '--b',
+  'Content-Type: text/plain; charset=koi8-r',
+  'Content-Transfer-Encoding: base64',
+  '',
+  '0NLJ18XU',
+  '--b',
+  'Content-Type: application/octet-stream; name="a.bin"',
+  'Content-Disposition: attachment; filename="a.bin"',
+  'Content-Transfer-Encoding: base64',
+  '',
+  'AAEC/w==',
+  '--b--',
+  '.',
+  '',
+].join('\r\n')
+
+async function oneMessage({ url, smtpPort }: Running, key: string): Promise<void> {
+  await command('domains', 'vouch', 'smoke.test')
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const mailbox = await fetch(`${url}/v1/agent-mailboxes`, { method: 'POST', headers, body: '{"local_part":"agent"}' })
+  assert.equal(mailbox.status, 201, await mailbox.clone().text())
+  const { id } = ((await mailbox.json()) as Answer).data
+  await using client = await connectSmtp(smtpPort)
+  await client.reply()
+  await client.say('EHLO customer.test')
+  await client.startTls()
+  await client.say('EHLO customer.test')
+  await client.say('MAIL FROM:<bob@customer.test>')
+  assert.match(await client.say('RCPT TO:<agent@smoke.test>'), /^250/)
+  assert.match(await client.say('RCPT TO:<other@smoke.test>'), /^250/)
+  await client.say('DATA')
+  await client.write(INCOMING)
+  assert.match(await client.reply(), /^250/)
+  const get = async (path: string) => (await (await fetch(`${url}${path}`, { headers })).json()) as never
+  interface Received {
+    readonly data: readonly { readonly id: string; readonly subject: string; readonly text_body: string }[]
+  }
+  const listed = () => get('/v1/inbound') as Promise<Received>
+  const [received] = (await until('the message is not stored', listed, ({ data }) => data.length === 1)).data
+  assert.equal(received?.subject, '日本')
+  const attachment = await fetch(`${url}/v1/inbound/${received.id}/attachments/0`, { headers })
+  assert.deepEqual([...(await attachment.bytes())], [0, 1, 2, 255])
+  const search = `/v1/agent-mailboxes/${id}/messages/search?q=${encodeURIComponent('привет')}`
+  const found = () => get(search) as Promise<Received>
+  assert.equal(
+    (await until('the message is not found', found, ({ data }) => data.length === 1)).data[0]?.subject,
+    '日本',
+  )
+}
+
 async function docs(url: string): Promise<void> {
   const page = await (await fetch(`${url}/docs`)).text()
   const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
@@ -143,6 +206,7 @@ try {
   await command('domains', 'add', 'smoke.test')
   const { key } = JSON.parse(await command('keys', 'create', '--name', 'smoke', '--json')) as { readonly key: string }
   await oneEmail(running.url, key)
+  await oneMessage(running, key)
   await docs(running.url)
   assert.equal(await running.stop(), 0, 'SIGTERM did not end it with 0')
 

@@ -12,7 +12,6 @@ import { AutoResponder, AutoResponderChange, changeAutoResponder } from './auto-
 import { replyTo } from './reply.ts'
 
 const tags = ['Agent mailboxes']
-const ID = Type.String({ description: 'Id of the mailbox.' })
 
 const NewReply = Closed(
   {
@@ -30,8 +29,23 @@ const ReplyRecord = Type.Object({
   subject: Type.String({ description: 'Subject: that of the message after "Re: ".' }),
 })
 
-const IDEMPOTENCY_KEY = {
+/** All of them: parameters that are described here take the place of those that the route declares. */
+const REPLY_PARAMETERS = {
   parameters: [
+    {
+      name: 'id',
+      in: 'path' as const,
+      required: true,
+      description: 'Id of the mailbox.',
+      schema: { type: 'string' as const },
+    },
+    {
+      name: 'mid',
+      in: 'path' as const,
+      required: true,
+      description: 'Id of a message that was received.',
+      schema: { type: 'string' as const },
+    },
     {
       name: 'Idempotency-Key',
       in: 'header' as const,
@@ -73,7 +87,7 @@ export const conversationRoutes = (app: App) => {
         return status(201, one(reply))
       },
       {
-        params: Type.Object({ id: ID, mid: Type.String({ description: 'Id of a message that was received.' }) }),
+        params: Type.Object({ id: Type.String(), mid: Type.String() }),
         body: NewReply,
         response: { 201: One(ReplyRecord) },
         detail: {
@@ -81,7 +95,7 @@ export const conversationRoutes = (app: App) => {
           description:
             'Sends an email from the mailbox, in the thread of the message. It counts and is refused as every send; answers when it is on disk.',
           tags,
-          ...IDEMPOTENCY_KEY,
+          ...REPLY_PARAMETERS,
           ...requires('mailboxes:write'),
         },
       },
@@ -90,7 +104,7 @@ export const conversationRoutes = (app: App) => {
       '/:id/auto-responder',
       async ({ actor, params, body }) => one(await changeAutoResponder(app, actor, params.id, body)),
       {
-        params: Type.Object({ id: ID }),
+        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
         body: AutoResponderChange,
         response: One(AutoResponder),
         detail: {

@@ -3,6 +3,7 @@
  * In-Reply-To and References (RFC 5322 §3.6.4) and is kept in the thread, both in one transaction.
  */
 import type { Actor, App } from '#features/app.ts'
+import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -136,7 +137,7 @@ export async function replyTo(
       inReplyTo: message.inReplyTo,
       references: message.references === null ? [] : [message.references],
     },
-    { to: recipientsOf(mailbox, message), subject: replySubject(message.subject), ...input },
+    { to: recipientsOf(app.config, mailbox, message), subject: replySubject(message.subject), ...input },
     { idempotencyHeader },
   )
   const accepted = await acceptAnswer(app, actor, { mailbox, draft }, { admit })
@@ -149,6 +150,7 @@ export async function replyTo(
 
 /** The addresses of Reply-To, else of From, in header form; never the mailbox itself, whose consumer would answer itself for ever. */
 function recipientsOf(
+  config: Config,
   mailbox: Mailbox,
   message: Pick<MailboxMessage, 'replyTo' | 'fromHeader' | 'fromAddress'>,
 ): string[] {
@@ -156,7 +158,7 @@ function recipientsOf(
     const parsed = parseMailboxList(header ?? '')
     if (parsed.kind === 'invalid') continue
     const others = parsed.mailboxes.filter((sender) => !isMailbox(mailbox, sender))
-    if (others.length > 0) return others.slice(0, MOST_RECIPIENTS).map(formatMailbox)
+    if (others.length > 0) return others.slice(0, Math.min(MOST_RECIPIENTS, config.maxRecipients)).map(formatMailbox)
   }
   throw invalid(
     'message',
@@ -227,13 +229,8 @@ export async function acceptAnswer(
     const context = requireSendable(app, actor, draft)
     const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
-    if (
-      !claim(
-        tx,
-        suppressions.some((reason) => reason !== undefined),
-      )
-    )
-      return undefined
+    const isSuppressed = suppressions.some((reason) => reason !== undefined)
+    if (!claim(tx, isSuppressed)) return undefined
     const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
     const response = insertEmail(app, tx, actor, draft, content, {
       ...context,

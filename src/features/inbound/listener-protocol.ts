@@ -19,7 +19,7 @@ export interface ListenerLimits {
   readonly sweepMs: number
   /** In octets with the line end; RFC 5321 §4.5.3.1.4 wants 512, extensions of ours add less than 100, long envelope senders of others more. */
   readonly commandLineBytes: number
-  /** What may wait unread behind a command whose reply has not left; a thousand recipients are 50 KiB. */
+  /** What may wait behind a command whose reply has not left: 100 recipients of the longest names, some 700 of usual ones. */
   readonly aheadBytes: number
   readonly commands: number
   /** Replies of 5xx to anything but RCPT. */
@@ -42,7 +42,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   slowGraceMs: seconds(30),
   sweepMs: seconds(1),
   commandLineBytes: 2 * KiB,
-  aheadBytes: 64 * KiB,
+  aheadBytes: 32 * KiB,
   commands: 1_000,
   mistakes: 10,
   refusedRecipients: 50,

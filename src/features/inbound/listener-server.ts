@@ -38,7 +38,7 @@ const LINGER_MS = seconds(2)
 /** So many may hear why they are refused at the same time; more are cut off. */
 const MOST_LINGERING = 200
 /**
- * What many sockets read at once is left behind faster than the collector looks: a thousand senders took 600 MB within a second. With so many of them
+ * What many sockets read at once is left behind faster than the collector looks: with a thousand senders that was half of 180 MB. With so many of them
  * it is told to look after each piece of this size, which takes 20 ms that only they wait for; without a crowd it needs no telling.
  */
 const CLEAN_EVERY_BYTES = 4 * MiB

@@ -9,7 +9,7 @@ import type { App } from '#features/app.ts'
 import { giveWay, type Millis, type Timer } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
 import { eventCode, lastSeqOf } from '../events/record.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
@@ -37,6 +37,8 @@ const MOST_RUNNING = 500
  * the most, and who finds no place waits for one.
  */
 const MOST_RUNNING_OF_ACCOUNT = 50
+/** Characters of the bodies under way over the webhooks of one account: what came in by mail may be large. Who finds no room waits for it. */
+const MOST_CHARACTERS_OF_ACCOUNT = 8 * MiB
 /** An endpoint that takes longer than this has one attempt at a time, as has one that failed. */
 const SLOW_MS = seconds(1)
 /** A timer that looks again at least this often, because the clock may have jumped. */
@@ -74,6 +76,22 @@ type Task =
   | { readonly kind: 'event'; readonly event: WaitingEvent }
   | { readonly kind: 'stored'; readonly delivery: DueDelivery }
 
+/** Attempts under way, and the characters of their bodies. */
+interface UnderWay {
+  readonly attempts: number
+  readonly characters: number
+}
+
+const NOTHING_UNDER_WAY: UnderWay = { attempts: 0, characters: 0 }
+
+/** What an attempt takes of what all share. */
+interface Place {
+  /** Its body is in memory. */
+  hold(characters: number): void
+  /** It is over; called again it does nothing. */
+  giveBack(): void
+}
+
 interface Body {
   readonly event: string
   /** JSON. */
@@ -87,14 +105,14 @@ export class WebhookDispatcher {
   readonly #byAccount = new Map<number, Set<number>>()
   /** Webhooks of inbound routes, by the row of the route. An account may have many, so each is woken by its own mail only. */
   readonly #routesOfAccount = new Map<number, Map<number, number>>()
-  /** Webhooks of inbound routes that wait for a place, in order. */
-  readonly #waitingRoutes = new Map<number, Set<number>>()
+  /** Webhooks without an attempt under way that wait for a place in their account, in order. */
+  readonly #waiting = new Map<number, Set<number>>()
   /** The last event of an account that is known to be on disk. */
   readonly #durableSeq = new Map<number, number>()
   readonly #aborting = new AbortController()
   readonly #running = new Set<Promise<void>>()
   #attempts = 0
-  readonly #ofAccount = new Map<number, number>()
+  readonly #ofAccount = new Map<number, UnderWay>()
   /** Outcomes that the database has refused so far: while there are any, nothing more is begun. */
   #refused = 0
   #isStopping = false
@@ -291,43 +309,58 @@ export class WebhookDispatcher {
 
   #hasRoom(lane: Lane): boolean {
     if (this.#refused > 0) return false
-    if (lane.running === 0) return lane.webhook.routeId === null || this.#hasRouteRoom(lane.webhook)
+    if (lane.running === 0) return this.#hasFirstRoom(lane.webhook)
     const { webhookConcurrency } = this.#app.config
     // So that the failure that switches it off is the last attempt.
     const most = lane.failures === 0 ? webhookConcurrency : Math.min(webhookConcurrency, MOST_FAILURES - lane.failures)
+    const underWay = this.#underWay(lane.webhook.accountId)
     return (
       lane.isTrusted &&
       lane.running < most &&
       this.#attempts < MOST_RUNNING &&
-      (this.#ofAccount.get(lane.webhook.accountId) ?? 0) < MOST_RUNNING_OF_ACCOUNT
+      underWay.attempts < MOST_RUNNING_OF_ACCOUNT &&
+      underWay.characters < MOST_CHARACTERS_OF_ACCOUNT
     )
   }
 
-  /** Whether a route may have its first attempt; one that may not is looked at again when a place is free. */
-  #hasRouteRoom({ id, accountId }: Webhook): boolean {
-    if ((this.#ofAccount.get(accountId) ?? 0) < MOST_RUNNING_OF_ACCOUNT) return true
-    this.#waitingRoutes.set(accountId, (this.#waitingRoutes.get(accountId) ?? new Set()).add(id))
-    return false
+  #underWay(accountId: number): UnderWay {
+    return this.#ofAccount.get(accountId) ?? NOTHING_UNDER_WAY
+  }
+
+  /** Whether a webhook with nothing under way may have an attempt; one that may not is looked at again when another is over. */
+  #hasFirstRoom({ id, accountId, routeId }: Webhook): boolean {
+    const { attempts, characters } = this.#underWay(accountId)
+    const isFull = characters >= MOST_CHARACTERS_OF_ACCOUNT || (routeId !== null && attempts >= MOST_RUNNING_OF_ACCOUNT)
+    if (isFull) this.#waiting.set(accountId, (this.#waiting.get(accountId) ?? new Set()).add(id))
+    return !isFull
   }
 
   /** Begins what waited for a place, before whoever has just given one back takes it again. */
-  #pumpWaitingRoutes(accountId: number): void {
-    const waiting = this.#waitingRoutes.get(accountId)
-    for (const id of waiting ?? []) {
-      if ((this.#ofAccount.get(accountId) ?? 0) >= MOST_RUNNING_OF_ACCOUNT) return
-      waiting?.delete(id)
+  #pumpWaiting(accountId: number): void {
+    const waiting = this.#waiting.get(accountId)
+    if (!waiting) return
+    for (const id of waiting) {
+      const { attempts, characters } = this.#underWay(accountId)
+      if (characters >= MOST_CHARACTERS_OF_ACCOUNT) return
+      const isOfRoute = this.#entries.get(id)?.lane.webhook.routeId !== null
+      if (isOfRoute && attempts >= MOST_RUNNING_OF_ACCOUNT) continue
+      waiting.delete(id)
       this.#pumpId(id)
     }
-    this.#waitingRoutes.delete(accountId)
+    if (waiting.size === 0) this.#waiting.delete(accountId)
   }
 
   #countRunning(lane: Lane, delta: 1 | -1): void {
-    const { accountId } = lane.webhook
     lane.running += delta
     this.#attempts += delta
-    const ofAccount = (this.#ofAccount.get(accountId) ?? 0) + delta
-    if (ofAccount === 0) this.#ofAccount.delete(accountId)
-    else this.#ofAccount.set(accountId, ofAccount)
+    this.#countUnderWay(lane.webhook.accountId, { attempts: delta, characters: 0 })
+  }
+
+  #countUnderWay(accountId: number, delta: UnderWay): void {
+    const before = this.#underWay(accountId)
+    const after = { attempts: before.attempts + delta.attempts, characters: before.characters + delta.characters }
+    if (after.attempts === 0 && after.characters === 0) this.#ofAccount.delete(accountId)
+    else this.#ofAccount.set(accountId, after)
   }
 
   #begin(entry: Entry, task: Task): void {
@@ -350,34 +383,43 @@ export class WebhookDispatcher {
   /** Makes an attempt, then gives back its place. What did not come to a stored outcome stays begun: the cursor never passes it. */
   async #run(entry: Entry, task: Task): Promise<void> {
     const { lane } = entry
+    const { accountId } = lane.webhook
     let isOver = false
-    const giveBackPlace = () => {
-      if (isOver) return
-      isOver = true
-      this.#countRunning(lane, -1)
-      lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
-      this.#pumpWaitingRoutes(lane.webhook.accountId)
-      this.#pumpId(lane.webhook.id)
+    let held = 0
+    const place: Place = {
+      hold: (characters) => {
+        held += characters
+        this.#countUnderWay(accountId, { attempts: 0, characters })
+      },
+      giveBack: () => {
+        if (isOver) return
+        isOver = true
+        this.#countUnderWay(accountId, { attempts: 0, characters: -held })
+        this.#countRunning(lane, -1)
+        lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
+        this.#pumpWaiting(accountId)
+        this.#pumpId(lane.webhook.id)
+      },
     }
     try {
-      if (!(await this.#make(entry, task, giveBackPlace))) return
+      if (!(await this.#make(entry, task, place))) return
       if (task.kind === 'event') lane.end(task.event)
       else lane.endStored(task.delivery.id)
     } finally {
-      giveBackPlace()
+      place.giveBack()
       this.#pumpId(lane.webhook.id)
     }
   }
 
   /** An attempt from its payload to its stored outcome; false when there is none, because the service ends. */
-  async #make(entry: Entry, task: Task, giveBackPlace: () => void): Promise<boolean> {
+  async #make(entry: Entry, task: Task, place: Place): Promise<boolean> {
     const { lane } = entry
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
       return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
     const webhook = lane.webhook
-    const body = await this.#readBody(lane, task)
+    const body = await this.#readBody(lane, task, place)
     if (body === 'unreadable') return await this.#endUnreadable(webhook, task)
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : true
@@ -393,7 +435,7 @@ export class WebhookDispatcher {
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return false
     if (stored?.event !== TEST_EVENT) lane.isTrusted = result.kind === 'delivered' && result.durationMs <= SLOW_MS
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
-    if (result.kind === 'delivered') giveBackPlace()
+    if (result.kind === 'delivered') place.giveBack()
     else this.#logFailure(lane, task, result)
     const written = await this.#store(() =>
       commit.write((tx) => {
@@ -428,11 +470,13 @@ export class WebhookDispatcher {
     return ended !== undefined
   }
 
-  /** What is sent; read again when the database fails, for a while. */
-  async #readBody(lane: Lane, task: Task): Promise<Body | 'unreadable' | undefined> {
+  /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
+  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'unreadable' | undefined> {
     for (let tries = 1; ; tries++) {
       try {
-        return this.#bodyOf(lane, task)
+        const body = this.#bodyOf(lane, task)
+        place.hold(body?.text.length ?? 0)
+        return body
       } catch (error) {
         const isLast = tries >= MOST_READS || this.#isStopping
         const what = isLast ? 'it is given up' : 'it is tried again'

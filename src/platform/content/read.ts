@@ -1,5 +1,5 @@
 /**
- * @module Reads content parts. Used by the main thread and, over read-only connections of their own, by the delivery Workers.
+ * @module Reads content parts. Used by the main thread and, over read-only connections of their own, by the delivery and parse Workers.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, readFileSync } from 'node:fs'

@@ -257,14 +257,14 @@ describe('a client that', () => {
   })
 
   test('says more than a group of commands without waiting for replies is turned away (RFC 2920 §3.1)', async () => {
-    await using fixture = await startTestListener()
+    await using fixture = await startTestListener({ limits: { aheadBytes: 4_000 } })
     await using hasty = await fixture.greeted()
     await hasty.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\n${'x'.repeat(1_000_000)}\r\n.\r\n`)
     const hastyReplies = await hasty.closed()
     await using pipelining = await fixture.greeted()
     await pipelining.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\n${'RCPT TO:<nobody@b.test>\r\n'.repeat(40)}DATA\r\n`)
     const replies: string[] = []
-    while (!replies.at(-1)?.startsWith('354')) replies.push(await pipelining.reply())
+    for (let i = 0; i < 43; i++) replies.push(await pipelining.reply())
     // The end of one message and the commands of the next in one piece.
     await pipelining.write(`${MESSAGE}.\r\nMAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\n`)
     const next = [
@@ -275,10 +275,10 @@ describe('a client that', () => {
     ]
     expect({
       hasty: hastyReplies.includes('554 5.5.0 Too much was said without waiting for replies\r\n'),
-      count: replies.length,
+      last: replies.at(-1)?.slice(0, 3),
       next: next.map((reply) => reply.slice(0, 3)),
       taken: fixture.taken.length,
-    }).toEqual({ hasty: true, count: 43, next: ['250', '250', '250', '354'], taken: 1 })
+    }).toEqual({ hasty: true, last: '354', next: ['250', '250', '250', '354'], taken: 1 })
   })
 
   test('puts commands behind STARTTLS in clear has them thrown away (RFC 3207 §4.2, injection)', async () => {

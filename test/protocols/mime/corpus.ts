@@ -314,7 +314,7 @@ export const CORPUS: Readonly<Record<string, Expected>> = {
   'header-long-dkim': { subject: 'signed', text: 'x\n', html: null, attachments: [] },
   'header-no-blank-line': {
     subject: 'no blank line',
-    text: 'Hello, this is the text already.\nSecond line.\n',
+    text: 'Hello, this is the text already.\n  Indented line.\n',
     html: null,
     attachments: [],
     from: 'ann@sender.example',
