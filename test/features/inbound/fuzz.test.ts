@@ -35,8 +35,12 @@ async function converse(port: number, says: readonly (string | Uint8Array)[], le
   for (const said of says)
     await new Promise<void>((resolve) => {
       if (socket.destroyed || !socket.writable) return resolve()
-      socket.once('close', resolve)
-      socket.write(said, () => resolve())
+      const done = () => {
+        socket.off('close', done)
+        resolve()
+      }
+      socket.once('close', done)
+      socket.write(said, done)
     })
   if (leaves) socket.destroy()
   else socket.end('\r\n.\r\nQUIT\r\n')
@@ -119,20 +123,30 @@ describe('a listener is not harmed by', () => {
       sent.push(message)
       replies.push(await sendMessage(client, Buffer.from(message.replaceAll(/(^|\r\n)\./g, '$1..'), 'latin1')))
     }
-    expect({ replies: new Set(replies), areSame: fixture.taken.every(({ text }, index) => text === sent[index]) }).toEqual(
-      { replies: new Set(['250 2.6.0 The message is taken in']), areSame: true },
-    )
+    expect({
+      replies: new Set(replies),
+      areSame: fixture.taken.every(({ text }, index) => text === sent[index]),
+    }).toEqual({ replies: new Set(['250 2.6.0 The message is taken in']), areSame: true })
   })
 
   test('handshakes of garbage after STARTTLS', async () => {
     const random = seededRandom(7)
     expect(
-      await withOneWorker(async ({ port }) => {
-        const garbage = Array.from({ length: 40 }, () => bytesOf(random, random.between(1, 600)))
-        const told = await Promise.all(garbage.map((octets) => converse(port, ['STARTTLS\r\n', octets], true)))
-        // The alert of TLS in answer is no line of SMTP.
-        return told.map((text) => text.replace(/\x15\x03[^]*$/, ''))
-      }),
+      await withOneWorker((fixture) =>
+        Promise.all(
+          Array.from({ length: 40 }, async () => {
+            const garbage = bytesOf(random, random.between(1, 600))
+            await using client = await fixture.greeted()
+            const reply = await client.say('STARTTLS')
+            await client.write(garbage)
+            // Of short garbage the end of a handshake is awaited.
+            if (random.chance(0.5)) client.socket.end()
+            else client.socket.resetAndDestroy()
+            await client.closed()
+            return `${reply}\r\n`
+          }),
+        ),
+      ),
     ).toEqual(UNHARMED)
   })
 
