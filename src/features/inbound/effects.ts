@@ -15,7 +15,7 @@ import { applyComplaint } from '../complaints/apply.ts'
 import { type OperatorMailKind, storeOperatorMail } from '../postmaster/store.ts'
 import { storeReport } from '../reports/store.ts'
 import { unsubscribeByMail } from '../unsubscribe/by-mail.ts'
-import { matchRoute, routesOfDomain } from './match.ts'
+import { findRoute } from './match.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 /** What was found out before the transaction. */
@@ -165,7 +165,7 @@ function toDomains(
       mailboxes.set(mailbox.id, mailbox)
       continue
     }
-    const route = mailbox ? undefined : matchRoute(routesOfDomain(tx.db, domainId), localPart)
+    const route = mailbox ? undefined : findRoute(tx.db, domainId, localPart)
     const key = `${domainId} ${route?.id ?? ''}`
     const known = inbound.get(key)
     if (known) known.rcptTo.push(address)

@@ -1,0 +1,227 @@
+/**
+ * @module A service through which mail passes in both directions, for tests over real sockets: what it sends arrives at a server that keeps each copy, what
+ * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
+ */
+import { createDomain } from '#features/domains/domains.ts'
+import { countWaiting } from '#features/inbound/process.ts'
+import { listOperatorMail } from '#features/postmaster/store.ts'
+import { systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type HttpsReceiver, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
+import { webhookViolations } from '#test/support/webhook-verifier.ts'
+
+export const HOST = 'mail.tassis.test'
+/** Verified, and takes mail. */
+export const INBOUND_DOMAIN = 'inbound.test'
+/** Mail to its addresses is taken to the final dot, and then the connection ends without a reply. */
+export const LOST_DOMAIN = 'lost.test'
+const HOOK_HOST = 'hooks.test'
+
+/** A message as it arrived. */
+export interface Copy {
+  /** Return path. */
+  readonly mailFrom: string
+  readonly recipient: string
+  /** As latin1. */
+  readonly raw: string
+  /** The value of a header field, unfolded; `''` when there is none. */
+  header(name: string): string
+}
+
+export interface SentEmail {
+  readonly id: string
+  readonly messageId: string
+  /** One for each recipient, by its address. */
+  copyFor(recipient: string): Copy
+}
+
+/** A message for the listener. */
+export interface Letter {
+  /** The null reverse-path unless told. */
+  readonly mailFrom?: string
+  readonly to: string
+  readonly raw: string | Uint8Array
+}
+
+export interface Hook {
+  readonly id: string
+  /** Resolves with what it was told once there are so many, each signed and shaped as promised. */
+  told(count: number): Promise<Record<string, unknown>[]>
+}
+
+export interface PostOffice extends EmailApi {
+  readonly inboundPort: number
+  /** All copies that arrived, oldest first. */
+  readonly copies: readonly Copy[]
+  /** Accepts an email of bulk mail; resolves once every recipient is final. */
+  mail(request: Readonly<Record<string, unknown>>): Promise<SentEmail>
+  /** Hands messages in, one after the other; gives the reply to each, the one to RCPT where it refuses, once all are processed. */
+  handIn(...letters: readonly Letter[]): Promise<string[]>
+  /** Makes a webhook of the account with a path of its own. */
+  hook(events: readonly string[]): Promise<Hook>
+  /** What came for the operator, oldest first. */
+  operatorMail(): { kind: string; to: string; subject: string; reason: string }[]
+  /** Types of an email's events, oldest first. */
+  eventTypes(id: string): Promise<string[]>
+  /** Addresses on the suppression list with their reasons, oldest first. */
+  suppressions(): Promise<{ address: string; reason: string; sourceEmailId: string | null }[]>
+}
+
+export async function startPostOffice(settings: Readonly<Record<string, string>> = {}): Promise<PostOffice> {
+  const copies: Copy[] = []
+  const server = await startScriptedSmtp({
+    body(_line, session) {
+      const copy = copyOf(session)
+      if (copy.recipient.endsWith(`@${LOST_DOMAIN}`)) return { drop: 'end' }
+      copies.push(copy)
+      return '250 2.0.0 Queued'
+    },
+  })
+  const receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
+  const arriving: Zone[string] = { A: ['127.0.0.1'] }
+  const dns = await startDnsServer({
+    'receiver.test': arriving,
+    'xn--empfnger-4za.test': arriving,
+    [LOST_DOMAIN]: arriving,
+    [HOOK_HOST]: arriving,
+  })
+  const service = await createEmailApi({
+    clock: systemClock,
+    delivers: true,
+    receives: true,
+    tellsWebhooks: true,
+    resolver: createResolver({
+      servers: [dns.address],
+      clock: systemClock,
+      timeoutMs: 250,
+      attempts: 1,
+      randomId: () => randomBelow(65_536),
+    }),
+    settings: {
+      TASSIS_SMTP_PORT: String(server.port),
+      TASSIS_PUBLIC_URL: `https://${HOST}`,
+      TASSIS_EXTRA_CA_FILE: receiver.caFile,
+      TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
+      ...settings,
+    },
+  })
+  const { app, api, actor } = service
+  const { domain } = await createDomain(app, actor, INBOUND_DOMAIN)
+  app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
+  const inboundPort = service.inbound?.listener?.port ?? 0
+  let hooks = 0
+  return {
+    ...service,
+    inboundPort,
+    copies,
+    async mail(request) {
+      const accepted = await service.accepted({ transactional: false, ...request })
+      await eventually(async () => {
+        const { recipients } = (await service.detail(accepted.id)) as { recipients: { status: string }[] }
+        return recipients.every(({ status }) => status === 'sent' || status === 'uncertain')
+      })
+      const messageId = String(accepted['message_id'])
+      return {
+        id: accepted.id,
+        messageId,
+        copyFor(recipient) {
+          const copy = copies.find((each) => each.recipient === recipient && each.header('Message-ID') === messageId)
+          if (!copy) throw new Error(`no copy of ${messageId} arrived for ${recipient}`)
+          return copy
+        },
+      }
+    },
+    async handIn(...letters) {
+      const replies: string[] = []
+      await using client = await connectSmtp(inboundPort)
+      await client.reply()
+      await client.say('EHLO out.provider.test')
+      for (const letter of letters) replies.push(await handInOne(client, letter))
+      await eventually(() => countWaiting(app.db) === 0, 60_000)
+      return replies
+    },
+    async hook(events) {
+      const path = `/hook-${++hooks}`
+      const made = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
+      if (made.status !== 201) throw new Error(`the webhook was not made: ${JSON.stringify(made.body)}`)
+      const secret = String(at(made.body, 'data', 'secret'))
+      return {
+        id: String(at(made.body, 'data', 'id')),
+        async told(count) {
+          const requests = await requestsTo(receiver, path, count)
+          const violations = requests.flatMap((request) =>
+            webhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
+          )
+          if (violations.length > 0) throw new Error(violations.join('; '))
+          return requests.map(({ text }) => JSON.parse(text) as Record<string, unknown>)
+        },
+      }
+    },
+    operatorMail: () =>
+      listOperatorMail(app.db, { limit: 1000 })
+        .mail.map(({ kind, rcptTo, subject, reason }) => ({ kind, to: rcptTo.join(' '), subject, reason }))
+        .reverse(),
+    async eventTypes(id) {
+      const { events } = (await service.detail(id)) as { events: { type: string }[] }
+      return events.map(({ type }) => type)
+    },
+    async suppressions() {
+      const { body } = await api('GET', '/v1/suppressions?per_page=100')
+      return (at(body, 'data') as Record<string, string>[])
+        .map((row) => ({
+          address: row['email_address'] ?? '',
+          reason: row['reason'] ?? '',
+          sourceEmailId: row['source_email_id'] ?? null,
+        }))
+        .reverse()
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+      await receiver.close()
+      await dns.close()
+    },
+  }
+}
+
+/** The message that a session has just ended. */
+function copyOf({ commands, messages }: ScriptedSession): Copy {
+  const pathOf = (verb: string) =>
+    /<(.*?)>/.exec(commands.findLast((command) => command.toUpperCase().startsWith(verb)) ?? '')?.[1] ?? ''
+  const raw = messages.at(-1)?.toString('latin1') ?? ''
+  const header = `\r\n${raw.split('\r\n\r\n', 1)[0]}`.replace(/\r\n(?=[ \t])/g, '')
+  return {
+    mailFrom: pathOf('MAIL FROM:'),
+    recipient: pathOf('RCPT TO:'),
+    raw,
+    header: (name) => new RegExp(`\r\n${name}: *(.*)`, 'i').exec(header)?.[1] ?? '',
+  }
+}
+
+async function handInOne(client: RawSmtp, { mailFrom = '', to, raw }: Letter): Promise<string> {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+  const parameter = /^[\0-\x7f]*$/.test(to) ? '' : ' SMTPUTF8'
+  await client.say(`MAIL FROM:<${mailFrom}>${parameter}`)
+  const recipient = await client.say(`RCPT TO:<${to}>`)
+  if (!recipient.startsWith('250')) {
+    await client.say('RSET')
+    return recipient
+  }
+  await client.say('DATA')
+  const text = Buffer.from(raw).toString('latin1').replace(/^\./gm, '..')
+  await client.write(Buffer.from(`${text.replace(/(\r\n)?$/, '\r\n')}.\r\n`, 'latin1'))
+  return client.reply()
+}
+
+const requestsTo = ({ requests }: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> =>
+  eventually(() => {
+    const found = requests.filter(({ url }) => url === path)
+    return found.length >= count && found
+  }, 30_000)
