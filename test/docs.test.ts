@@ -1,14 +1,17 @@
 /**
- * @module Runs what the documents show: the examples that are marked `<!-- example: file -->`, and every curl command, against a service as
- * `scripts/start` leaves it. An example whose language is not installed is skipped.
+ * @module Runs what the documents show: the examples that are marked `<!-- example: file -->`, every curl command of the `sh` blocks, against a
+ * service as `scripts/start` leaves it, and the `bash` blocks about mail that comes in, as a newcomer would, in a shell beside a running service.
+ * An example whose language is not installed is skipped.
  */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createDomain } from '#features/domains/domains.ts'
 import { hours } from '#platform/units.ts'
+import { dataFolder, startServing } from './app/process.ts'
 import { at, createTestApi, type TestApi } from './support/api.ts'
 import { eventually } from './support/app.ts'
 import { startDnsServer } from './support/dns-server.ts'
@@ -17,6 +20,7 @@ import { deliver, mailboxOf } from './support/mailboxes.ts'
 const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
 const suppressions = await Bun.file(join(ROOT, 'docs/suppressions-and-tracking.md')).text()
+const receiving = await Bun.file(join(ROOT, 'docs/receiving.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
@@ -431,4 +435,140 @@ describe('every curl command works on a fresh service', () => {
       'POST /v1/webhooks: 201',
     ])
   })
+})
+
+/** The `bash` blocks of a document, or of a section of it. */
+const bashBlocks = (markdown: string): string[] =>
+  [...markdown.matchAll(/^```bash\n(.*?)^```$/gms)].map(([, block = '']) => block)
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
+
+interface Shell extends AsyncDisposable {
+  /** Runs a block as the documents have it, after those before it; gives its output. What ends with an error is one of the test. */
+  run(block: string): Promise<string>
+  /** What the API answers to a GET. */
+  get(path: string): Promise<unknown>
+  /** Value of a variable that a block has set. */
+  valueOf(name: string): Promise<string>
+}
+
+/** What a newcomer has in two shells: `scripts/start` with mail that comes in, and another one. Addresses and folder are those of the test. */
+async function startInShells(): Promise<Shell> {
+  const data = dataFolder()
+  const dns = await startDnsServer({})
+  const smtpPort = await freePort()
+  const settings = {
+    ...data.settings,
+    TASSIS_DELIVERY: 'capture',
+    TASSIS_DNS_SERVERS: dns.address,
+    TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
+  }
+  const service = await startServing(settings, 'start')
+  await eventually(() => service.output().includes('Ctrl-C stops the service.'))
+  const key = (await Bun.file(join(data.path, 'first-key')).text()).trim()
+  const variables = join(data.path, 'variables')
+  writeFileSync(variables, '')
+  const asHere = (block: string): string =>
+    block
+      .replaceAll('http://127.0.0.1:8080', service.url)
+      .replaceAll('smtp://127.0.0.1:2525', `smtp://127.0.0.1:${smtpPort}`)
+      .replaceAll('TASSIS_DATA_DIR=./data', `TASSIS_DATA_DIR=${data.path}`)
+      .replaceAll('data/first-key', join(data.path, 'first-key'))
+  const run = async (block: string) => {
+    const keep = `declare -p TASSIS KEY DOMAIN EMAIL RETURN_PATH >"${variables}" 2>/dev/null || true`
+    const script = ['set -eu -o pipefail', `. "${variables}"`, asHere(block), keep].join('\n')
+    await using child = Bun.spawn(['bash', '-c', script], {
+      cwd: ROOT,
+      // The program that runs the tests is the `bun` of the documents.
+      env: { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+    const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+    if (exitCode !== 0) throw new Error(`${block} ended with ${exitCode}: ${stdout}${stderr}`)
+    return stdout
+  }
+  return {
+    run,
+    valueOf: async (name) => (await run(`printf %s "$${name}"`)).trim(),
+    async get(path) {
+      return (await fetch(`${service.url}${path}`, { headers: { authorization: `Bearer ${key}` } })).json()
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+      data[Symbol.dispose]()
+    },
+  }
+}
+
+/** One for each line of JSON, or each answer behind the other. */
+const answersIn = (output: string): unknown[] =>
+  output
+    .replaceAll(/\}(?=\{"data")/g, '}\n')
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as unknown)
+
+describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show it', () => {
+  const received = (shell: Shell, path: string) =>
+    eventually(async () => at(await shell.get(path), 'pagination', 'total') === 1)
+
+  test('in docs/receiving.md: a message is routed, and a bounce corrects the email and suppresses its recipient', async () => {
+    await using shell = await startInShells()
+    const [, vouch = '', handIn = '', look = '', send = '', bounce = '', lookAgain = '', routes = '', ...more] =
+      bashBlocks(receiving)
+    expect(more).toEqual([])
+    expect(await shell.run(vouch)).toStartWith('example.test counts as verified and takes mail')
+    await shell.run(handIn)
+    await received(shell, '/v1/inbound')
+    const [inbound] = answersIn(await shell.run(look))
+    await shell.run(send)
+    const email = `/v1/emails/${await shell.valueOf('EMAIL')}`
+    const becomes = (status: string) => eventually(async () => at(await shell.get(email), 'data', 'status') === status)
+    await becomes('sent')
+    await shell.run(bounce)
+    await becomes('bounced')
+    const [bounced, suppressions] = answersIn(await shell.run(lookAgain))
+    const [listed] = answersIn(await shell.run(routes))
+    expect({
+      inbound: ['status', 'rcpt_to', 'subject'].map((name) => at(inbound, 'data', 0, name)),
+      events: (at(bounced, 'data', 'events') as { type: string }[]).map(({ type }) => type),
+      suppressed: ['email_address', 'reason'].map((name) => at(suppressions, 'data', 0, name)),
+      route: at(listed, 'data', 0, 'pattern'),
+    }).toEqual({
+      inbound: ['received', ['support@example.test'], 'Help'],
+      events: ['queued', 'sent', 'delivered', 'bounced'],
+      suppressed: ['gone@customer.test', 'hard_bounce'],
+      route: 'support',
+    })
+  }, 60_000)
+
+  test('in the README and docs/agent-mailboxes.md: a message comes to /v1/inbound, and one to a mailbox', async () => {
+    await using shell = await startInShells()
+    const [start = '', vouch = '', look = '', ...more] = bashBlocks(readme)
+    expect([start.includes('scripts/start'), more]).toEqual([true, []])
+    await shell.run(vouch)
+    await received(shell, '/v1/inbound')
+    const [inbound] = answersIn(await shell.run(look))
+    expect(['status', 'subject'].map((name) => at(inbound, 'data', 0, name))).toEqual(['no_route', 'Help'])
+
+    const [, vouchAgain = '', handIn = ''] = bashBlocks(mailboxes)
+    await shell.run(vouchAgain)
+    const [create = ''] = curlCommands(mailboxes)
+    const [made] = answersIn(
+      await shell.run(`TASSIS=http://127.0.0.1:8080 KEY=$(cat data/first-key)\n${create.replace('curl', 'curl -s')}`),
+    )
+    await shell.run(handIn)
+    const messages = `/v1/agent-mailboxes/${at(made, 'data', 'id')}/messages`
+    await received(shell, messages)
+    expect(at(await shell.get(messages), 'data', 0, 'subject')).toBe('Help')
+  }, 60_000)
 })

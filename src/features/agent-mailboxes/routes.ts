@@ -6,7 +6,7 @@ import { authenticated, requires } from '#features/http.ts'
 import { download } from '#platform/http/download.ts'
 import { isoTime, list, one } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
-import { allowLongWait } from '#platform/http/request-context.ts'
+import { requestContext } from '#platform/http/request-context.ts'
 import { ListOf, One, queryInteger } from '#platform/http/schemas.ts'
 import { invalidFields } from '#platform/http/validation.ts'
 import { seconds } from '#platform/units.ts'
@@ -58,6 +58,8 @@ import { getThread, listThreads } from './threads.ts'
 import { nothingCame, type WaitingRooms } from './waiting.ts'
 
 const tags = ['Agent mailboxes']
+/** What the connection of whoever waits has beyond the wait. */
+const ANSWER_GRACE_SECONDS = 15
 const ofMailbox = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
 const ofMessage = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),
@@ -289,7 +291,8 @@ const consumerRoutes = (app: App, rooms: WaitingRooms) =>
           maximum: LONGEST_TIMEOUT_SECONDS,
         })
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        allowLongWait(request)
+        // Not without a limit: it stays on the connection, which would then be kept for good after the answer.
+        requestContext(request)?.setTimeout(timeoutSeconds + ANSWER_GRACE_SECONDS)
         const lease = await rooms.next(actor, mailbox, waitMsOf(timeoutSeconds), request.signal)
         const message = messageById(app.db, lease.messageId)
         // Deleted in the moment after it was leased.

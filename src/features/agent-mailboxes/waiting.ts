@@ -40,6 +40,8 @@ export interface WaitingRooms {
   next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease>
   /** Who waits, of all accounts. */
   readonly size: number
+  /** Mailboxes that somebody waits at. */
+  readonly mailboxes: number
 }
 
 interface Waiter {
@@ -123,8 +125,11 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     room.isStale = true
     room.serving ??= serveUntilQuiet(room).finally(() => {
       room.serving = undefined
+      // Something happened after its last look, before this ran.
+      if (room.isStale) return serve(room)
       wakeAtExpiry(room)
       closeWhenEmpty(room)
+      return undefined
     })
     return room.serving
   }
@@ -235,6 +240,9 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     },
     get size() {
       return size
+    },
+    get mailboxes() {
+      return rooms.size
     },
   }
 }

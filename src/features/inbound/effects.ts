@@ -7,6 +7,7 @@ import type { Destination, Received, StoredMessage } from '#features/received.ts
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { toALabels } from '#protocols/address/domain.ts'
+import { isAnswerForPerson } from '#protocols/dsn/parse.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
 import { deliverToMailbox, findMailbox } from '../agent-mailboxes/deliver.ts'
 import type { Mailbox } from '../agent-mailboxes/mailboxes.ts'
@@ -77,11 +78,14 @@ function bounced(
   } else if (report?.kind === 'delivery') {
     const result = applyBounce(app, tx, report.report, { recipientId, now })
     if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, 'It matches no email of ours.')
-  } else if (!message?.isAutomatic || envelope.mailFrom === '') {
-    // Answers of absence come here too, and say nothing; what is neither is for a person to look at.
+  } else if (!saysNothing(message, envelope.mailFrom)) {
     toOperator(app, tx, 'bounce', [address], received, 'It came to a return path, and is no report that can be read.')
   }
 }
+
+/** Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to look at. */
+const saysNothing = (message: StoredMessage | undefined, mailFrom: string): boolean =>
+  message !== undefined && ((message.isAutomatic && mailFrom !== '') || isAnswerForPerson(message, mailFrom))
 
 function unsubscribed(
   app: App,

@@ -49,8 +49,6 @@ export class InboundSession extends SMTPConnection {
   /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
   tls: string | null = null
   readonly #host: SessionHost
-  /** The connection itself: under TLS smtp-server listens to another socket, and to this one no more. */
-  readonly #connection: Socket | TLSSocket
   #isReported = false
   readonly #openedAtMs: number
   /** Since when it is the client's turn. */
@@ -67,7 +65,6 @@ export class InboundSession extends SMTPConnection {
   ) {
     super(server, socket, options)
     this.#host = host
-    this.#connection = socket
     this.#openedAtMs = host.monotonicMs()
     this.#turnAtMs = this.#openedAtMs
     this.on('error', () => {})
@@ -96,8 +93,6 @@ export class InboundSession extends SMTPConnection {
 
   /** Ends the session when it broke a bound in time. */
   sweep(nowMs: number): void {
-    // The end of a connection whose handshake fails is not always told.
-    if (this.#connection.destroyed) this._onClose()
     if (this._closing || this._closed || this.isOurTurn) return
     const { limits } = this.#host
     const parser = this._parser

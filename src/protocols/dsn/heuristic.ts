@@ -46,12 +46,15 @@ const AUTOMATIC_REPLY_FIELDS = [
   'x-vacation',
 ]
 
-export function headerOf(message: ParsedMessage, name: string): string | undefined {
+/** What is looked at to tell who sent a message and what for. */
+export type MessageHead = Pick<ParsedMessage, 'headers' | 'subject' | 'from' | 'fromAddresses'>
+
+export function headerOf(message: Pick<ParsedMessage, 'headers'>, name: string): string | undefined {
   return message.headers.find(([field]) => field.toLowerCase() === name)?.[1].slice(0, 4000)
 }
 
 /** @param mailFrom reverse-path of the session where it is known; `''` is the null one */
-export function senderOf(message: ParsedMessage, mailFrom: string | undefined): Sender {
+export function senderOf(message: MessageHead, mailFrom: string | undefined): Sender {
   const from = message.from?.slice(0, MOST_LINE_CHARACTERS) ?? ''
   if (message.fromAddresses.slice(0, 5).some((address) => MAIL_SYSTEM_ADDRESS.test(address))) return 'mail system'
   const isNull = mailFrom === undefined ? headerOf(message, 'return-path')?.trim() === '<>' : mailFrom === ''
@@ -61,7 +64,7 @@ export function senderOf(message: ParsedMessage, mailFrom: string | undefined): 
 }
 
 /** Whether a message answers for a person, or is a receipt: never a report. */
-export function isAutomaticReply(message: ParsedMessage, sender: Sender): boolean {
+export function isAutomaticReply(message: MessageHead, sender: Sender): boolean {
   const subject = message.subject.slice(0, MOST_LINE_CHARACTERS)
   if (AUTOMATIC_REPLY_SUBJECT.test(subject) || RECEIPT_SUBJECT.test(subject)) return true
   if (AUTOMATIC_REPLY_FIELDS.some((name) => headerOf(message, name) !== undefined)) return true

@@ -3,7 +3,7 @@
  * receipts (RFC 8098) and complaints (RFC 5965) are none.
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
-import { headerOf, heuristicReportOf, senderOf } from './heuristic.ts'
+import { headerOf, heuristicReportOf, isAutomaticReply, type MessageHead, senderOf } from './heuristic.ts'
 import type { DeliveryReport } from './report.ts'
 import { messageIdIn, nothingReturned, type Returned, returnedOf } from './returned.ts'
 import { deliveryStatusOf } from './standard.ts'
@@ -64,6 +64,14 @@ export function deliveryReportOf(
 }
 
 const OTHER_REPORT_TYPE = /report-type\s?=\s?"?(?:disposition-notification|feedback-report|tlsrpt)/
+const RECEIPT_TYPE = /^\s*multipart\/report\b[^\r\n]{0,500}report-type\s?=\s?"?disposition-notification/i
+
+/**
+ * Whether a message is what programs answer for a person (RFC 3834 §5), or a receipt (RFC 8098). At a return path it says nothing that anybody waits for.
+ * @param mailFrom reverse-path of the session, `''` for the null one
+ */
+export const isAnswerForPerson = (message: MessageHead, mailFrom: string): boolean =>
+  RECEIPT_TYPE.test(headerOf(message, 'content-type') ?? '') || isAutomaticReply(message, senderOf(message, mailFrom))
 
 /** Who returns nothing may still answer in the thread of what it is about. */
 const withMessageId = (returned: Returned, named: string | null, message: ParsedMessage): Returned => ({

@@ -295,7 +295,7 @@ describe('a thread', () => {
       created_at: new Date(NOW).toISOString(),
     })
     const { messages, ...thread } = await detailOf(service, mailbox, `/threads/${oldest?.['id']}`)
-    expect(thread).toEqual(oldest)
+    expect(thread).toEqual(oldest ?? {})
     const told = (messages as Json[]).map(({ id, direction, text_body }) => [id, direction, text_body])
     expect(told).toEqual([
       [first, 'received', 'Hello, mailbox.'],
@@ -404,8 +404,24 @@ describe('a search', () => {
     const theirs = await service.deliver(other, { text: 'invoice m1 m2 a OR NOT AND NEAR subject mailbox DROP TABLE' })
     const answer = await service.api('GET', service.path(mailbox, `/messages/search?q=${encodeURIComponent(q)}`))
     if (answer.status === 422) return expectRefusal(answer, 422, 'validation_failed', 'q')
-    expect({ status: answer.status, data: at(answer.body, 'data') }).toEqual({ status: 200, data: [] })
+    const total = at(answer.body, 'pagination', 'total')
+    expect({ status: answer.status, data: at(answer.body, 'data'), total }).toEqual({ status: 200, data: [], total: 0 })
     expect((await rowsOf(service, other, '/messages/search?q=invoice')).map(({ id }) => id)).toEqual([theirs])
+  })
+
+  test('shows nothing of another mailbox, whatever the index says, and never finds the words of the index itself', async () => {
+    await using service = await createMailboxApi()
+    const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
+    await service.deliver(mailbox)
+    await service.deliver(other)
+    const found = (q: string) => rowsOf(service, mailbox, `/messages/search?q=${q}`)
+    expect(await found(`m${mailbox.id}`)).toEqual([])
+    service.app.db.run('DELETE FROM mailbox_search WHERE rowid = 2')
+    service.app.db.run(
+      "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (2, ?, 'needle', '', '')",
+      [`m${mailbox.id}`],
+    )
+    expect(await found('needle')).toEqual([])
   })
 
   test.each(['', ' ', '!?', 'x'.repeat(201), 'a '.repeat(21).trim()])('for %j is a 422', async (q) => {

@@ -249,11 +249,20 @@ describe('a client that', () => {
     ])
   })
 
-  test('sends a command line without end is turned away, not listened to', async () => {
+  test.each([
+    ['of 10 KB', 10_000, ['500 5.5.2 The command line is too long']],
+    // How much of it one read brings is up to the system.
+    [
+      'of 10 MB',
+      10_000_000,
+      ['500 5.5.2 The command line is too long', '554 5.5.0 Too much was said without waiting for replies'],
+    ],
+  ])('sends a command line without end, %s, is turned away, not listened to', async (_, length, expected) => {
     await using fixture = await startTestListener()
     await using client = await fixture.greeted()
-    await client.write('x'.repeat(10_000_000))
-    expect([await client.reply(), await client.closed()]).toEqual(['500 5.5.2 The command line is too long', ''])
+    await client.write('x'.repeat(length))
+    expect(expected).toContain(await client.reply())
+    expect(await client.closed()).toBe('')
   })
 
   test('says more than a group of commands without waiting for replies is turned away (RFC 2920 §3.1)', async () => {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { TakenMessage } from '#features/received.ts'
 import { AppError } from '#platform/errors.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
 import { beginMessage, contentOf, sendMessage, startTestListener } from './listener-fixture.ts'
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
@@ -270,6 +271,17 @@ describe('a message', () => {
       sizes: [MiB, MESSAGE.length],
       spooled: [],
     })
+  })
+
+  test('that has grown too large leaves the disk before its end', async () => {
+    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    const line = `${'x'.repeat(1022)}\r\n`
+    await client.write(line.repeat(512))
+    const before = await eventually(() => fixture.spooled().length === 1)
+    await client.write(line.repeat(600))
+    expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
   })
 
   test('of twice the largest size is not read to its end', async () => {

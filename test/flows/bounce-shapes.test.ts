@@ -1,0 +1,199 @@
+/**
+ * @module The delivery reports of many mail systems, over the whole way: an email is sent and arrives, its report is handed in at the listener as a mail server
+ * would, and the API tells what became of the email.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { NO_REPORTS, SHAPES, type Shape, shapeBytes } from '../corpus/dsn/shapes.ts'
+import { HOST, INBOUND_DOMAIN, type Letter, LOST_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
+
+interface Sent {
+  readonly id: string
+  readonly messageId: string
+  readonly address: string
+  readonly returnPath: string
+}
+
+/** Where a report comes to. Elsewhere than at the return path it has to say itself what it is about. */
+type Place = 'return path' | 'return path of a lost email' | 'account' | 'host'
+
+let office: PostOffice
+const sent = new Map<string, Sent>()
+
+const keyOf = (file: string, place: Place): string => `${file}.${place.replaceAll(' ', '-')}`
+
+/** Nobody else has the address: it may end on the suppression list. */
+async function send(file: string, place: Place, domain: string): Promise<void> {
+  const key = keyOf(file, place)
+  const address = `${key}@${domain}`
+  const email = await office.mail({ to: address })
+  sent.set(key, { ...email, address, returnPath: email.copyFor(address).mailFrom })
+}
+
+function sentAs(file: string, place: Place): Sent {
+  const found = sent.get(keyOf(file, place))
+  if (!found) throw new Error(`nothing was sent for ${file}`)
+  return found
+}
+
+function reportOf(file: string, place: Place, mailFrom = ''): Letter {
+  const { returnPath, messageId, address } = sentAs(file, place)
+  const to = { account: `${file}@${INBOUND_DOMAIN}`, host: `postmaster@${HOST}` }
+  return {
+    mailFrom,
+    to: place === 'account' || place === 'host' ? to[place] : returnPath,
+    raw: shapeBytes(file, { verp: returnPath, messageId, recipient: address }),
+  }
+}
+
+/** Reports of something else than a failure settle only what is not known: their emails are lost on the way. */
+const domainOf = ([, , action]: Shape): string => (action === 'failed' ? 'receiver.test' : LOST_DOMAIN)
+const before = (shape: Shape): string[] =>
+  domainOf(shape) === LOST_DOMAIN ? ['queued', 'uncertain'] : ['queued', 'sent', 'delivered']
+
+/** What a report that was matched leaves, as the table of shapes says. */
+function matched(shape: Shape): { status: string; judgement: string | null; events: string[] } {
+  const [, , action, , judgement] = shape
+  if (action === 'failed') return { status: 'bounced', judgement, events: [...before(shape), 'bounced'] }
+  if (action === 'delayed') return unmatched(shape)
+  return { status: 'sent', judgement: null, events: [...before(shape), 'sent', 'delivered'] }
+}
+
+const unmatched = (shape: Shape): ReturnType<typeof matched> => ({
+  status: domainOf(shape) === LOST_DOMAIN ? 'uncertain' : 'sent',
+  judgement: null,
+  events: before(shape),
+})
+
+async function left(file: string, place: Place): Promise<ReturnType<typeof matched>> {
+  const { id, address } = sentAs(file, place)
+  const { recipients } = (await office.detail(id)) as { recipients: Record<string, string | null>[] }
+  const [recipient] = recipients
+  const reasons = (await office.suppressions()).flatMap((entry) => (entry.address === address ? [entry.reason] : []))
+  const judgement = [
+    recipient?.['bounce_type'],
+    recipient?.['bounce_category'],
+    ...reasons.map((reason) => (reason === 'hard_bounce' ? 'dead' : reason)),
+  ].filter((word) => word !== null)
+  return {
+    status: String(recipient?.['status']),
+    judgement: judgement.length === 0 ? null : judgement.join(' '),
+    events: await office.eventTypes(id),
+  }
+}
+
+/** Handed in at an address of the host: those that say nothing of their email themselves, and one that does. */
+const AT_HOST: readonly Shape[] = SHAPES.filter(
+  ([file, , , , , , returned]) => returned === 'none' || file === 'gmail-unknown-user',
+)
+
+/** What is no report, and whether it is kept for the operator: a person wrote it, or nobody can say what it is. */
+const KEPT: Readonly<Record<string, boolean>> = {
+  'no-bounce-challenge': true,
+  'no-bounce-complaint': false,
+  'no-bounce-employee-left': false,
+  'no-bounce-forwarded-report': true,
+  'no-bounce-out-of-office': false,
+  'no-bounce-out-of-office-german': false,
+  'no-bounce-read-receipt': false,
+  'no-bounce-read-receipt-text': false,
+  'no-bounce-ticket': true,
+  'no-bounce-vacation': false,
+  'no-bounce-vacation-quotes-report': true,
+}
+
+/** Tells the end of an email that was lost on the way. */
+const LATE = 'postfix-unknown-user'
+
+beforeAll(async () => {
+  office = await startPostOffice()
+  await Promise.all([
+    ...SHAPES.filter((shape) => domainOf(shape) === 'receiver.test').flatMap(([file]) => [
+      send(file, 'return path', 'receiver.test'),
+      send(file, 'account', 'receiver.test'),
+    ]),
+    ...NO_REPORTS.map(([file]) => send(file, 'return path', 'receiver.test')),
+  ])
+  // After the others: a host that loses a connection is left alone for a while.
+  for (const shape of SHAPES.filter((each) => domainOf(each) === LOST_DOMAIN)) {
+    await send(shape[0], 'return path', LOST_DOMAIN)
+    await send(shape[0], 'account', LOST_DOMAIN)
+  }
+  for (const shape of AT_HOST) await send(shape[0], 'host', domainOf(shape))
+  await send(LATE, 'return path of a lost email', LOST_DOMAIN)
+  const replies = await office.handIn(
+    ...SHAPES.flatMap(([file]) => [reportOf(file, 'return path'), reportOf(file, 'account')]),
+    ...NO_REPORTS.map(([file, isNull]) => reportOf(file, 'return path', isNull ? '' : 'bob@receiver.test')),
+    ...AT_HOST.map(([file]) => reportOf(file, 'host')),
+    reportOf(LATE, 'return path of a lost email'),
+  )
+  expect(replies.filter((reply) => !reply.startsWith('250'))).toEqual([])
+}, 120_000)
+afterAll(async () => {
+  expectBalanced(office)
+  await office[Symbol.asyncDispose]()
+})
+
+describe('a report in the shape of', () => {
+  for (const shape of SHAPES) {
+    const [file, , action, , , , returned] = shape
+
+    test(`${file}, at the return path, is applied: ${action}`, async () => {
+      expect(await left(file, 'return path')).toEqual(matched(shape))
+    })
+
+    test(`${file}, at an address of the account, is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
+      expect(await left(file, 'account')).toEqual(returned === 'none' ? unmatched(shape) : matched(shape))
+    })
+  }
+})
+
+for (const shape of AT_HOST) {
+  const [file, , , , , , returned] = shape
+  test(`${file}, at an address of the host, is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
+    expect(await left(file, 'host')).toEqual(returned === 'none' ? unmatched(shape) : matched(shape))
+  })
+}
+
+test('a report of a failure ends an uncertain email, which is no dead letter any more', async () => {
+  expect(await left(LATE, 'return path of a lost email')).toEqual({
+    status: 'bounced',
+    judgement: 'hard invalid_recipient dead',
+    events: ['queued', 'uncertain', 'bounced'],
+  })
+  const { id } = sentAs(LATE, 'return path of a lost email')
+  const { body } = await office.api('GET', '/v1/dead-letters?count=200')
+  const dead = (at(body, 'data') as Record<string, unknown>[]).map((letter) => letter['email_id'])
+  const delayed = SHAPES.filter(([, , action]) => action === 'delayed').map(([file]) => file)
+  expect(dead).not.toContain(id)
+  expect(dead).toContain(sentAs(delayed[0] ?? '', 'return path').id)
+})
+
+test.each(NO_REPORTS)('%s at the return path is no bounce', async (file) => {
+  const isComplaint = file === 'no-bounce-complaint'
+  expect(await left(file, 'return path')).toEqual({
+    status: 'sent',
+    judgement: isComplaint ? 'complaint' : null,
+    events: ['queued', 'sent', 'delivered', ...(isComplaint ? ['complained'] : [])],
+  })
+  const kept = office.operatorMail().filter(({ to }) => to === sentAs(file, 'return path').returnPath)
+  expect(kept.map(({ kind, reason }) => [kind, reason])).toEqual(
+    KEPT[file] ? [['bounce', 'It came to a return path, and is no report that can be read.']] : [],
+  )
+})
+
+test('the operator gets what matches nothing, and nothing that was applied', () => {
+  const others = office.operatorMail().filter(({ to }) => !to.startsWith('b-'))
+  const unmatchedShapes = AT_HOST.filter(([, , , , , , returned]) => returned === 'none')
+  expect(others.map(({ kind, to, reason }) => [kind, to, reason])).toEqual(
+    unmatchedShapes.map(() => ['bounce', `postmaster@${HOST}`, 'A bounce that matches no email of ours.']),
+  )
+  expect(office.operatorMail()).toHaveLength(unmatchedShapes.length + Object.values(KEPT).filter(Boolean).length)
+})
+
+test('a return path that nobody made is refused in the session, whatever it carries', async () => {
+  const report = reportOf(LATE, 'return path')
+  const forged = report.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
+  expect(await office.handIn({ ...report, to: forged })).toEqual(['550 5.1.1 There is no such address here'])
+})

@@ -1,0 +1,285 @@
+/**
+ * @module Complaints over the whole way: an email is sent and arrives, its receiver's provider hands a feedback report in at the listener, and events, webhook,
+ * suppression list and complaint rate tell of it.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { complaintOperations } from '#app/cli/complaints.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { UUID } from '#test/support/email-api.ts'
+import { shape, shapeNames } from '../protocols/arf/shapes.ts'
+import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
+
+/** What each shape says it is about when it is the copy of a Bcc among four recipients: the recipient, or only the email. */
+const SHAPES: Readonly<Record<string, 'recipient' | 'email'>> = {
+  standard: 'recipient',
+  'headers-only': 'recipient',
+  'nothing-returned': 'recipient',
+  yahoo: 'recipient',
+  'gmail-like': 'email',
+  comcast: 'email',
+  fastmail: 'email',
+  'mail-ru': 'recipient',
+  'signal-spam': 'recipient',
+  aol: 'recipient',
+  'microsoft-jmrp': 'recipient',
+  'microsoft-spf': 'recipient',
+  'unsubscribe-link-only': 'recipient',
+  'several-recipients': 'email',
+  fraud: 'recipient',
+  virus: 'recipient',
+  'opt-out': 'recipient',
+  'blank-lines': 'recipient',
+  'fields-as-text': 'recipient',
+  'x-arf': 'recipient',
+}
+const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus', 'opt-out': 'other' }
+const FBL = `fbl@${HOST}`
+const ABUSE = `abuse@${HOST}`
+
+/** The report of a shape about a copy that arrived. */
+function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uint8Array {
+  const [, unsubscribe = '', address = ''] =
+    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
+  return shape(name, {
+    return_path: copy.mailFrom,
+    recipient: copy.recipient,
+    other_recipient: others[0] ?? 'nobody@provider.test',
+    to: copy.header('To'),
+    message_id: copy.header('Message-ID'),
+    unsubscribe,
+    unsubscribe_address: address,
+  })
+}
+
+/** A report that returns the copy itself, as it arrived, below the trace field of its server. */
+function returning(copy: Copy): Uint8Array {
+  const [head = ''] = Buffer.from(reportOf('standard', copy)).toString('latin1').split('Content-Type: message/rfc822')
+  const returned = `Return-Path: <${copy.mailFrom}>\r\n${copy.raw}`
+  return Buffer.from(`${head}Content-Type: message/rfc822\r\n\r\n${returned}\r\n--report-1--\r\n`, 'latin1')
+}
+
+/** What `tassis complaints` shows of the account. */
+async function shown() {
+  const [show] = complaintOperations
+  if (!show) throw new Error('the command is gone')
+  const { accounts, newest } = await show.run({ opened: office.opened, delivery: office.delivery }, { limit: 500 })
+  const account = accounts.find(({ account_id: id }) => id === office.actor.accountUuid)
+  if (!account) throw new Error('the account is not shown')
+  return { ...account, newest }
+}
+
+/** What of all complaints is about one email. */
+async function left({ id }: SentEmail) {
+  const { events } = (await office.detail(id)) as { events: { type: string; recipient: string | null }[] }
+  const suppressions = await office.suppressions()
+  const { newest } = await shown()
+  return {
+    events: events.flatMap(({ type, recipient }) => (type === 'complained' ? [recipient] : [])),
+    suppressed: suppressions.flatMap((entry) =>
+      entry.sourceEmailId === id ? [`${entry.address} ${entry.reason}`] : [],
+    ),
+    shown: newest.flatMap((row) => (row.email_id === id ? [`${row.complainer} ${row.feedback_type}`] : [])),
+  }
+}
+
+const complained = (address: string, type = 'abuse') => ({
+  events: [address],
+  suppressed: [`${address} complaint`],
+  shown: [`${address} ${type}`],
+})
+const NOTHING = { events: [], suppressed: [], shown: [] }
+
+/** Emails by the name of their test, sent and arrived before any test: the first events of an email are told after two seconds. */
+const sent = new Map<string, SentEmail>()
+
+async function send(name: string, recipientCount: 1 | 4): Promise<void> {
+  const [to, second, cc, bcc] = addressesOf(name)
+  sent.set(name, await office.mail(recipientCount === 1 ? { to } : { to: [to, second], cc: [cc], bcc: [bcc] }))
+}
+
+const addressesOf = (name: string): string[] =>
+  ['bob', 'carl', 'dora', 'erin'].map((local) => `${local}.${name}@receiver.test`)
+
+/** The copy of one recipient, counted from 0. */
+function copyOf(name: string, index = 0): Copy {
+  const copy = sent.get(name)?.copyFor(addressesOf(name)[index] ?? '')
+  if (!copy) throw new Error(`nothing was sent for ${name}`)
+  return copy
+}
+
+function emailOf(name: string): SentEmail {
+  const email = sent.get(name)
+  if (!email) throw new Error(`nothing was sent for ${name}`)
+  return email
+}
+
+const PLACES: readonly (readonly [place: string, name: string, address: (copy: Copy) => string])[] = [
+  ['the return path', 'verp', ({ mailFrom }) => mailFrom],
+  ['the feedback address', 'fbl', () => FBL],
+  ['abuse@', 'abuse', () => ABUSE],
+]
+
+let office: PostOffice
+beforeAll(async () => {
+  office = await startPostOffice()
+  await Promise.all(PLACES.map(([, name]) => send(name, 1)))
+  await send('together', 4)
+  await send('praised', 1)
+  await send('no-complaint', 1)
+  const names = Object.keys(SHAPES)
+  await Promise.all(
+    names.flatMap((name) => [send(`${name}.one`, 1), send(`${name}.four`, 4), send(`${name}.proven`, 4)]),
+  )
+  const replies = await office.handIn(
+    ...names.flatMap((name) => {
+      const others = addressesOf(`${name}.four`)
+      const proven = copyOf(`${name}.proven`, 2)
+      return [
+        { to: FBL, raw: reportOf(name, copyOf(`${name}.one`)) },
+        { to: ABUSE, raw: reportOf(name, copyOf(`${name}.four`, 3), others) },
+        { to: proven.mailFrom, raw: reportOf(name, proven, addressesOf(`${name}.proven`)) },
+      ]
+    }),
+  )
+  expect(replies.filter((reply) => !reply.startsWith('250'))).toEqual([])
+}, 120_000)
+afterAll(async () => {
+  expectBalanced(office)
+  await office[Symbol.asyncDispose]()
+})
+
+describe('a report that returns the message', () => {
+  test.each(PLACES)('at %s is told once, stops all mail to whoever complained, and counts', async (_, name, to) => {
+    const { api, actor, accepted, detail } = office
+    const [address = ''] = addressesOf(name)
+    const email = emailOf(name)
+    const copy = copyOf(name)
+    const hook = await office.hook(['complained'])
+    const before = await shown()
+    const report = { mailFrom: 'fbl@provider.test', to: to(copy), raw: returning(copy) }
+    expect(await office.handIn(report)).toEqual([expect.stringMatching(/^250 /)])
+
+    expect(await left(email)).toEqual(complained(address))
+    const told = await hook.told(1)
+    expect(told).toEqual([
+      {
+        event: 'complained',
+        event_id: expect.stringMatching(UUID),
+        account_id: actor.accountUuid,
+        timestamp: expect.stringMatching(/Z$/),
+        email_id: email.id,
+        to_address: address,
+        complainer: address,
+        feedback_type: 'abuse',
+        original_message_id: email.messageId,
+        recipient: address,
+      },
+    ])
+
+    // The same again, and another provider's at another place.
+    await office.handIn(report, { to: FBL, raw: reportOf('fraud', copy) }, { to: copy.mailFrom, raw: returning(copy) })
+    expect(await left(email)).toEqual(complained(address))
+    const { delivered, complaints, rate } = await shown()
+    expect([delivered, complaints, rate]).toEqual([
+      before.delivered,
+      before.complaints + 1,
+      (before.complaints + 1) / before.delivered,
+    ])
+
+    const next = await accepted({ to: address.toUpperCase(), transactional: true })
+    expect((await detail(next.id))['status']).toBe('rejected')
+    const { body } = await api('GET', '/v1/audit-logs?action=suppression.created&per_page=1')
+    expect(body).toMatchObject({ data: [{ resource_id: address, metadata: { reason: 'complaint' } }] })
+    expect(await hook.told(1)).toEqual(told)
+  })
+})
+
+describe('a report in the shape', () => {
+  test.each(Object.keys(SHAPES))('%s at the feedback address is of the only recipient of its email', async (name) => {
+    const [address = ''] = addressesOf(`${name}.one`)
+    expect(await left(emailOf(`${name}.one`))).toEqual(complained(address, TYPES[name]))
+  })
+
+  test.each(Object.entries(SHAPES))('%s at abuse@ about a Bcc recipient of four finds the %s', async (name, found) => {
+    const address = addressesOf(`${name}.four`)[3] ?? ''
+    expect(await left(emailOf(`${name}.four`))).toEqual(
+      found === 'recipient'
+        ? complained(address, TYPES[name])
+        : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
+    )
+  })
+
+  test.each(Object.keys(SHAPES))('%s at the return path of one of four is of this one', async (name) => {
+    const address = addressesOf(`${name}.proven`)[2] ?? ''
+    expect(await left(emailOf(`${name}.proven`))).toEqual(complained(address, TYPES[name]))
+  })
+})
+
+test('complaints that name none of several recipients are told to nobody and suppress nobody, but each counts, up to their number', async () => {
+  const email = emailOf('together')
+  const hook = await office.hook(['complained'])
+  const before = (await shown()).complaints
+  // A report of each recipient, which differ in what nobody can tell them by, and two more.
+  const reports = Array.from({ length: 6 }, (_, number) =>
+    Buffer.concat([Buffer.from(`X-Report: ${number}\r\n`), reportOf('gmail-like', copyOf('together'))]),
+  )
+  await office.handIn(...reports.map((raw) => ({ to: FBL, raw })))
+  expect(await left(email)).toEqual({ ...NOTHING, shown: Array(4).fill('null abuse') })
+  expect((await shown()).complaints).toBe(before + 4)
+
+  // One that names its recipient is told, so that the hook has heard of all that there was to tell.
+  await office.handIn({ to: copyOf('together', 1).mailFrom, raw: returning(copyOf('together', 1)) })
+  const address = addressesOf('together')[1] ?? ''
+  const told = await hook.told(1)
+  expect(told.map(({ email_id: id, complainer }) => [id, complainer])).toEqual([[email.id, address]])
+  expect((await left(email)).suppressed).toEqual([`${address} complaint`])
+})
+
+test('that a message is not spam is kept, and neither tells, suppresses nor counts', async () => {
+  const before = (await shown()).complaints
+  await office.handIn({ to: FBL, raw: reportOf('not-spam', copyOf('praised')) })
+  expect(await left(emailOf('praised'))).toEqual({
+    ...NOTHING,
+    shown: [`${addressesOf('praised')[0]} not-spam`],
+  })
+  expect((await shown()).complaints).toBe(before)
+})
+
+test('what came to abuse@ or the feedback address and is no complaint about mail of ours is kept for the operator', async () => {
+  const copy = copyOf('no-complaint')
+  const foreign = reportOf('gmail-like', {
+    ...copy,
+    header: (name) => copy.header(name).replace('@sender.test', '@x.test'),
+  })
+  const before = office.operatorMail().length
+  await office.handIn(
+    ...['auth-failure', 'forwarded-by-a-person', 'login-attack'].map((name) => ({
+      to: ABUSE,
+      raw: reportOf(name, copy),
+    })),
+    { to: FBL, raw: foreign },
+  )
+  expect(await left(emailOf('no-complaint'))).toEqual(NOTHING)
+  expect(
+    office
+      .operatorMail()
+      .slice(before)
+      .toSorted((a, b) => a.subject.localeCompare(b.subject)),
+  ).toEqual([
+    { kind: 'abuse', to: ABUSE, subject: 'abuse report about 192.0.2.25', reason: 'It is addressed to the operator.' },
+    { kind: 'abuse', to: ABUSE, subject: 'DMARC failure report', reason: 'It is addressed to the operator.' },
+    {
+      kind: 'complaint',
+      to: FBL,
+      subject: 'Feedback for campaign 7',
+      reason: 'A complaint that matches no email of ours.',
+    },
+    { kind: 'abuse', to: ABUSE, subject: 'Fwd: Your weekly offers', reason: 'It is addressed to the operator.' },
+  ])
+})
+
+test('every report of the corpus is in one of these tests', () => {
+  expect(shapeNames()).toEqual(
+    [...Object.keys(SHAPES), 'auth-failure', 'forwarded-by-a-person', 'login-attack', 'not-spam'].toSorted(),
+  )
+})

@@ -1,0 +1,242 @@
+/**
+ * @module Reports about a domain's mail (DMARC aggregate, RFC 9990; TLS-RPT, RFC 8460) over the whole way: handed in at the listener in what they travel in,
+ * unpacked, kept for the account of the domain; bombs among them are refused without unpacking them, and kept for the operator with the reason.
+ */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { gzipSync, zipSync } from 'fflate'
+import { listReports } from '#features/reports/store.ts'
+import { MiB } from '#platform/units.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { dmarcXml, tlsJson } from '../protocols/reports/samples.ts'
+import { HOST, INBOUND_DOMAIN, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
+
+let office: PostOffice
+beforeAll(async () => {
+  office = await startPostOffice()
+})
+afterAll(async () => {
+  expectBalanced(office)
+  await office[Symbol.asyncDispose]()
+})
+
+const DMARC = `dmarc-reports@${HOST}`
+const TLS = `tls-reports@${HOST}`
+
+interface Packed {
+  readonly to: string
+  readonly subject?: string
+  readonly fields?: readonly string[]
+  readonly type: string
+  readonly filename: string
+  readonly content: Uint8Array
+}
+
+/** The message in which a host sends a report. */
+function letter({ to, subject = 'Report Domain: sender.test', fields = [], type, filename, content }: Packed): Letter {
+  const head = [
+    'From: reports@receiver.example',
+    `To: ${to}`,
+    `Subject: ${subject}`,
+    ...fields,
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/mixed; boundary="parts"',
+  ]
+  const part = [
+    `Content-Type: ${type}; name="${filename}"`,
+    `Content-Disposition: attachment; filename="${filename}"`,
+    'Content-Transfer-Encoding: base64',
+  ]
+  const lines = Buffer.from(content).toString('base64').replace(/.{76}/g, '$&\r\n')
+  const text = 'This is an aggregate report.'
+  return {
+    mailFrom: 'reports@receiver.example',
+    to,
+    raw: [
+      ...head,
+      '',
+      '--parts',
+      'Content-Type: text/plain',
+      '',
+      text,
+      '--parts',
+      ...part,
+      '',
+      lines,
+      '--parts--',
+      '',
+    ].join('\r\n'),
+  }
+}
+
+const reportsOf = (domain: string) =>
+  listReports(office.app.db, { domain, limit: 100 }).map(
+    ({ kind, account, organisation, reportId, beginAt, endAt, sizeBytes, contentRef }) => ({
+      kind,
+      account,
+      organisation,
+      reportId,
+      beginAt,
+      endAt,
+      sizeBytes,
+      content: Buffer.from(office.app.content.get(contentRef)).toString(),
+    }),
+  )
+
+/** What is kept of a report, whatever it travelled in. */
+const dmarcOf = (reportId: string, content: string, account: string | null = 'Test') => ({
+  kind: 'dmarc',
+  account,
+  organisation: 'receiver.example',
+  reportId,
+  beginAt: 1_763_596_800_000,
+  endAt: 1_763_683_199_000,
+  sizeBytes: content.length,
+  content,
+})
+
+const NAME = 'receiver.example!sender.test!1763596800!1763683199'
+
+const WAYS: readonly (readonly [what: string, type: string, ending: string, pack: (xml: Buffer) => Uint8Array])[] = [
+  ['zip', 'application/zip', 'zip', (xml) => zipSync({ 'report.xml': xml })],
+  ['gzip', 'application/gzip', 'xml.gz', (xml) => gzipSync(xml)],
+  ['gzip of an unknown type', 'application/octet-stream', 'xml.gz', (xml) => gzipSync(xml)],
+  ['zip that is called gzip', 'application/gzip', 'xml.gz', (xml) => zipSync({ 'report.xml': xml })],
+  ['plain XML', 'text/xml', 'xml', (xml) => xml],
+]
+test.each(WAYS)(
+  'a DMARC report in %s is kept unpacked, once, for the account of its domain',
+  async (what, type, ending, pack) => {
+    const domain = `${what.replaceAll(' ', '-').toLowerCase()}.sender.test`
+    const xml = dmarcXml({ domain, reportId: what, records: 50 })
+    const report = letter({ to: DMARC, type, filename: `${NAME}.${ending}`, content: pack(Buffer.from(xml)) })
+    const before = office.operatorMail().length
+    // Hosts send again what they are not sure of.
+    await office.handIn(report, report)
+    expect(reportsOf(domain)).toEqual([dmarcOf(what, xml)])
+    expect(office.operatorMail()).toHaveLength(before)
+  },
+)
+
+test('a TLS report is kept, unpacked, for the account of its domain', async () => {
+  const json = tlsJson({ domain: 'tls.sender.test', reportId: 'r-1' })
+  const before = office.operatorMail().length
+  await office.handIn(
+    letter({
+      to: TLS,
+      subject: 'Report Domain: tls.sender.test Submitter: receiver.example Report-ID: <r-1>',
+      fields: ['TLS-Report-Domain: tls.sender.test', 'TLS-Report-Submitter: receiver.example'],
+      type: 'application/tlsrpt+gzip',
+      filename: `${NAME}.json.gz`,
+      content: gzipSync(Buffer.from(json)),
+    }),
+  )
+  expect(reportsOf('tls.sender.test')).toEqual([
+    {
+      kind: 'tls',
+      account: 'Test',
+      organisation: 'Receiver Inc.',
+      reportId: 'r-1',
+      beginAt: Date.UTC(2025, 10, 20),
+      endAt: Date.UTC(2025, 10, 20, 23, 59, 59),
+      sizeBytes: json.length,
+      content: json,
+    },
+  ])
+  expect(office.operatorMail()).toHaveLength(before)
+})
+
+test('a report about nobody’s domain is kept for nobody, one that came to a tenant is also an inbound email of hers', async () => {
+  const foreign = dmarcXml({ domain: 'example.org', reportId: 'foreign' })
+  const own = dmarcXml({ domain: 'own.sender.test', reportId: 'own' })
+  const packed = { type: 'application/gzip', filename: `${NAME}.xml.gz` }
+  await office.handIn(
+    letter({ ...packed, to: DMARC, content: gzipSync(Buffer.from(foreign)) }),
+    letter({ ...packed, to: `dmarc@${INBOUND_DOMAIN}`, content: gzipSync(Buffer.from(own)) }),
+  )
+  expect(reportsOf('example.org')).toEqual([dmarcOf('foreign', foreign, null)])
+  expect(reportsOf('own.sender.test')).toEqual([dmarcOf('own', own)])
+  const { body } = await office.api('GET', '/v1/inbound')
+  expect(body).toMatchObject({
+    data: [{ rcpt_to: [`dmarc@${INBOUND_DOMAIN}`], attachments: [{ filename: `${NAME}.xml.gz` }] }],
+  })
+})
+
+/** 64 MiB of nothing, in 64 KB; several behind each other are one gzip. */
+const member = (): Uint8Array => gzipSync(new Uint8Array(64 * MiB))
+
+const BOMBS: readonly (readonly [what: string, to: string, ending: string, bomb: () => Uint8Array, reason: string])[] =
+  [
+    [
+      'that unpacks to 4 GiB',
+      DMARC,
+      'xml.gz',
+      () => Buffer.concat(Array(64).fill(member())),
+      'The report is larger than 10 MiB.',
+    ],
+    [
+      'that is small and unpacks to a thousand times its size',
+      TLS,
+      'json.gz',
+      () => gzipSync(new Uint8Array(8 * MiB)),
+      'The report unpacks to more than 200 times its size.',
+    ],
+    [
+      'of 64 MiB in a zip',
+      DMARC,
+      'zip',
+      () => zipSync({ 'report.xml': new Uint8Array(64 * MiB) }),
+      'The report is larger than 10 MiB.',
+    ],
+    [
+      'of a zip in a zip',
+      DMARC,
+      'zip',
+      () => zipSync({ 'report.zip': zipSync({ 'report.xml': new Uint8Array(MiB) }) }),
+      'The report is packed twice.',
+    ],
+    [
+      'of a thousand files',
+      DMARC,
+      'zip',
+      () => zipSync(Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`${n}.xml`, new Uint8Array(10)]))),
+      'The archive has more than one file.',
+    ],
+    [
+      'that is cut off',
+      TLS,
+      'json.gz',
+      () => gzipSync(Buffer.from(tlsJson())).subarray(0, 60),
+      'The packed report is damaged.',
+    ],
+  ]
+test.each(BOMBS)(
+  'a report %s is kept for the operator, packed, with the reason',
+  async (what, to, ending, bomb, reason) => {
+    const subject = `Report Domain: bomb.test ${what}`
+    const packed = letter({ to, subject, type: 'application/gzip', filename: `${NAME}.${ending}`, content: bomb() })
+    Bun.gc(true)
+    const idleBytes = process.memoryUsage.rss()
+    let mostBytes = 0
+    const watch = setInterval(() => {
+      mostBytes = Math.max(mostBytes, process.memoryUsage.rss() - idleBytes)
+    }, 1)
+    await office.handIn(packed)
+    clearInterval(watch)
+    expect(office.operatorMail().filter((mail) => mail.subject === subject)).toEqual([
+      { kind: 'report', to, subject, reason: `A report that cannot be read: ${reason}` },
+    ])
+    expect(mostBytes).toBeLessThan(200 * MiB)
+    expect(reportsOf('bomb.test')).toEqual([])
+  },
+)
+
+test('what comes to a report address and is no report is kept for the operator', async () => {
+  await office.handIn({
+    mailFrom: 'ann@sender.example',
+    to: TLS,
+    raw: 'From: ann@sender.example\r\nSubject: A question\r\n\r\nWhat is this address?\r\n',
+  })
+  expect(office.operatorMail().filter(({ subject }) => subject === 'A question')).toEqual([
+    { kind: 'report', to: TLS, subject: 'A question', reason: 'It is addressed to the operator.' },
+  ])
+})

@@ -1,0 +1,152 @@
+/**
+ * @module Unsubscribing by mail over the whole way: an email arrives, the mailto of its List-Unsubscribe is followed by an SMTP client as a mail program does it
+ * (RFC 2369 §3.2, RFC 6068), and suppression list, event and webhook tell of it.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { UUID } from '#test/support/email-api.ts'
+import { type Copy, HOST, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
+
+let office: PostOffice
+beforeAll(async () => {
+  office = await startPostOffice()
+  await office.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
+})
+afterAll(async () => {
+  expectBalanced(office)
+  await office[Symbol.asyncDispose]()
+})
+
+/** What a mail program writes when somebody presses its button: to the address, with the subject, of the mailto of a message. */
+function requestOf(copy: Copy, { fields = [] as readonly string[], mailFrom = copy.recipient } = {}): Letter {
+  const mailto = /<mailto:([^?>]+)\?subject=([^>]+)>/.exec(copy.header('List-Unsubscribe'))
+  const to = decodeURIComponent(mailto?.[1] ?? '')
+  const subject = decodeURIComponent(mailto?.[2] ?? '')
+  const head = [`From: <${copy.recipient}>`, `To: <${to}>`, `Subject: ${subject}`, ...fields]
+  return { mailFrom, to, raw: `${head.join('\r\n')}\r\n\r\nunsubscribe\r\n` }
+}
+
+async function copyOf(address: string, request: Readonly<Record<string, unknown>> = {}) {
+  const email = await office.mail({ to: address, ...request })
+  return { email, copy: email.copyFor(address) }
+}
+
+async function left(address: string, id: string) {
+  const { body } = await office.api('GET', `/v1/emails/${id}`)
+  const events = at(body, 'data', 'events') as { type: string; recipient: string | null }[]
+  const suppressions = await office.suppressions()
+  return {
+    unsubscribed: events.flatMap(({ type, recipient }) => (type === 'unsubscribed' ? [recipient] : [])),
+    suppressed: suppressions.flatMap((entry) => (entry.address === address ? [entry.reason] : [])),
+  }
+}
+
+const NOTHING = { unsubscribed: [], suppressed: [] }
+
+test('a mail to the address stops mail of its kind, told by one event and one webhook; to ask again changes nothing, and receipts still go', async () => {
+  const address = 'ann@receiver.test'
+  const { email, copy } = await copyOf(address, { stream: 'news' })
+  const hook = await office.hook(['unsubscribed'])
+  const request = requestOf(copy)
+  expect(await office.handIn(request, request)).toEqual([
+    expect.stringMatching(/^250 /),
+    expect.stringMatching(/^250 /),
+  ])
+  const once = { unsubscribed: [address], suppressed: ['unsubscribe'] }
+  expect(await left(address, email.id)).toEqual(once)
+
+  const status = async (fields: Readonly<Record<string, unknown>>) => {
+    const next = await office.accepted({ to: address, ...fields })
+    return (await office.detail(next.id))['status']
+  }
+  expect(await status({ transactional: false, stream: 'news' })).toBe('rejected')
+  // Another stream is another matter, and a receipt is not what they left.
+  const receipt = await office.mail({ to: address, transactional: true })
+  const other = await office.mail({ to: address })
+  expect([receipt.copyFor(address).recipient, other.copyFor(address).recipient]).toEqual([address, address])
+
+  expect(await hook.told(1)).toEqual([
+    {
+      event: 'unsubscribed',
+      event_id: expect.stringMatching(UUID),
+      account_id: office.actor.accountUuid,
+      timestamp: expect.stringMatching(/Z$/),
+      email_id: email.id,
+      to_address: address,
+      recipient: address,
+      stream: 'news',
+      list_id: null,
+      scope: 'stream',
+    },
+  ])
+  await office.handIn(requestOf(copy))
+  expect(await left(address, email.id)).toEqual(once)
+  expect(office.operatorMail()).toEqual([])
+})
+
+test('it does not matter who sends it: forwarded mail is left by whom it was sent to', async () => {
+  const { email, copy } = await copyOf('bob@receiver.test', { cc: ['carl@receiver.test'] })
+  await office.handIn(requestOf(copy, { mailFrom: 'somebody@elsewhere.test' }))
+  expect(await left('bob@receiver.test', email.id)).toEqual({
+    unsubscribed: ['bob@receiver.test'],
+    suppressed: ['unsubscribe'],
+  })
+  expect((await left('carl@receiver.test', email.id)).suppressed).toEqual([])
+})
+
+test('the address alone is enough, in any case, when the mail program left the subject out', async () => {
+  const { email, copy } = await copyOf('dora@receiver.test')
+  const { to } = requestOf(copy)
+  const raw = `From: <dora@receiver.test>\r\nTo: <${to}>\r\n\r\n`
+  expect(await office.handIn({ mailFrom: 'dora@receiver.test', to: to.toUpperCase(), raw })).toEqual([
+    expect.stringMatching(/^250 /),
+  ])
+  expect(await left('dora@receiver.test', email.id)).toEqual({
+    unsubscribed: ['dora@receiver.test'],
+    suppressed: ['unsubscribe'],
+  })
+})
+
+describe('nobody is unsubscribed', () => {
+  test('by an address that nobody made: it is refused in the session', async () => {
+    const { email, copy } = await copyOf('erin@receiver.test')
+    const request = requestOf(copy)
+    const changed = request.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
+    // The MAC of a return path opens nothing here, nor the other way round.
+    const ofReturnPath = copy.mailFrom.replace(/^b-/, 'u-')
+    const asReturnPath = request.to.replace(/^u-/, 'b-')
+    expect(
+      await office.handIn(
+        ...[changed, ofReturnPath, asReturnPath, changed.replace(/@.*/, `@${HOST}`)].map((to) => ({ ...request, to })),
+      ),
+    ).toEqual(Array(4).fill('550 5.1.1 There is no such address here'))
+    expect(await left('erin@receiver.test', email.id)).toEqual(NOTHING)
+  })
+
+  const answers: readonly (readonly [what: string, fields: readonly string[], mailFrom: string])[] = [
+    ['an answer of absence', ['Auto-Submitted: auto-replied (vacation)'], 'fred@receiver.test'],
+    ['a notification', ['Auto-Submitted: auto-notified'], 'fred@receiver.test'],
+    ['what comes from the null reverse-path', [], ''],
+    [
+      'a report',
+      ['MIME-Version: 1.0', 'Content-Type: multipart/report; report-type=delivery-status; boundary="b"'],
+      'fred@receiver.test',
+    ],
+  ]
+  test.each(answers)('by %s to the address', async (what, fields, mailFrom) => {
+    const address = `${what.replaceAll(' ', '.')}@receiver.test`
+    const { email, copy } = await copyOf(address)
+    const before = office.operatorMail().length
+    expect(await office.handIn(requestOf(copy, { fields, mailFrom }))).toEqual([expect.stringMatching(/^250 /)])
+    expect(await left(address, email.id)).toEqual(NOTHING)
+    expect(office.operatorMail()).toHaveLength(before)
+  })
+
+  test('by the token of one recipient at the address of another', async () => {
+    const [one, other] = [await copyOf('greta@receiver.test'), await copyOf('hugo@receiver.test')]
+    await office.handIn({ ...requestOf(one.copy), to: requestOf(other.copy).to })
+    expect(await left('greta@receiver.test', one.email.id)).toEqual(NOTHING)
+    expect(await left('hugo@receiver.test', other.email.id)).toEqual(NOTHING)
+  })
+})

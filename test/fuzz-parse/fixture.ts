@@ -1,0 +1,98 @@
+/** @module The service that is handed hostile messages: in a process of its own, with a data directory, an account and a route of its own. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { seedDataDirectory } from '#app/bench/seed.ts'
+import { operatorFor } from '#features/account/create.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { vouchForDomain } from '#features/domains/verify.ts'
+import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
+import { loadConfig } from '#platform/config.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+
+const DOMAIN = 'inbound.test'
+export const RECIPIENT = `support@${DOMAIN}`
+
+export interface AttackedService extends AsyncDisposable {
+  readonly smtpPort: number
+  /** Asks the HTTP API, as the account's key. */
+  get(path: string): Promise<Response>
+  /** Resident memory now, in octets. */
+  memoryBytes(): number
+  /** Most resident memory since the last call, in octets. */
+  takePeakBytes(): number
+}
+
+/** @param main entry of the service, the sources' or another's */
+export async function startAttackedService(main: string): Promise<AttackedService> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-parse-'))
+  const dns = await startDnsServer({})
+  const settings = { TASSIS_DATA_DIR: dataDir, TASSIS_HOSTNAME: 'mail.fuzz.test', TASSIS_LOG_LEVEL: 'error' }
+  const key = await seedDataDirectory(loadConfig(settings).config, 0, async (app, account) => {
+    const actor = operatorFor(account)
+    const domainId = formatUuid((await createDomain(app, actor, DOMAIN)).domain.uuid)
+    await vouchForDomain(app, actor, domainId)
+    await createRoute(app, actor, {
+      domainId,
+      pattern: 'support',
+      matchType: 'exact',
+      priority: 0,
+      webhookUrl: null,
+      isActive: true,
+    })
+  })
+  const smtpPort = await freePort()
+  const child = Bun.spawn([process.execPath, main, 'serve'], {
+    env: {
+      ...settings,
+      TASSIS_HTTP_ADDR: '127.0.0.1:0',
+      TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
+      TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_MIN_FREE_DISK: '0',
+    },
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const reader = child.stdout.getReader()
+  let said = ''
+  while (!said.includes('\n')) said += new TextDecoder().decode((await reader.read()).value)
+  reader.releaseLock()
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0]
+  if (url === undefined) throw new Error(`the service did not say where it listens: ${said}`)
+  const statusOf = (name: string): number => {
+    const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+    return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN) * 1024
+  }
+  return {
+    smtpPort,
+    get: (path) =>
+      fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(10_000) }),
+    memoryBytes: () => statusOf('VmRSS'),
+    takePeakBytes() {
+      const peak = statusOf('VmHWM')
+      // Resets the peak: proc(5).
+      writeFileSync(`/proc/${child.pid}/clear_refs`, '5')
+      return peak
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM')
+      await child.exited
+      await dns.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
