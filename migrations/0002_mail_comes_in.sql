@@ -221,3 +221,7 @@ CREATE TABLE `inbound_secrets` (
 ALTER TABLE `webhooks` ADD `route_id` integer;--> statement-breakpoint
 CREATE UNIQUE INDEX `webhooks_route` ON `webhooks` (`route_id`) WHERE route_id is not null and deleted_at is null;--> statement-breakpoint
 CREATE VIRTUAL TABLE `mailbox_search` USING fts5(mailbox, subject, sender, body, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
+--> statement-breakpoint
+INSERT INTO `counters` (`account_id`, `metric`, `hour`, `value`)
+	SELECT `events`.`account_id`, 'sandbox:delivered', `at` / 3600000, count(*) FROM `events` JOIN `emails` ON `emails`.`id` = `email_id`
+	WHERE `type` = 4 AND `sandbox` = 1 GROUP BY 1, 2, 3;

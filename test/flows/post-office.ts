@@ -10,7 +10,7 @@ import { randomBelow } from '#platform/ids.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type HttpsReceiver, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -84,9 +84,9 @@ export async function startPostOffice(settings: Readonly<Record<string, string>>
     },
   })
   const receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
-  const arriving: Zone[string] = { A: ['127.0.0.1'] }
+  const arriving = { A: ['127.0.0.1'] }
   const dns = await startDnsServer({
-    'receiver.test': arriving,
+    'receiver.test': { ...arriving, TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
     [LOST_DOMAIN]: arriving,
     [HOOK_HOST]: arriving,
   })

@@ -84,7 +84,7 @@ const reportsOf = (domain: string) =>
 
 /** What is kept of a report, whatever it travelled in. */
 const dmarcOf = (reportId: string, content: string, account: string | null = 'Test') => ({
-  kind: 'dmarc',
+  kind: 'dmarc' as const,
   account,
   organisation: 'receiver.example',
   reportId,
@@ -145,7 +145,7 @@ test('a TLS report is kept, unpacked, for the account of its domain', async () =
   expect(office.operatorMail()).toHaveLength(before)
 })
 
-test('a report about nobody’s domain is kept for nobody, one that came to a tenant is also an inbound email of hers', async () => {
+test('a report about nobody’s domain is kept for nobody, one that came to a tenant is also an inbound email there', async () => {
   const foreign = dmarcXml({ domain: 'example.org', reportId: 'foreign' })
   const own = dmarcXml({ domain: 'own.sender.test', reportId: 'own' })
   const packed = { type: 'application/gzip', filename: `${NAME}.xml.gz` }

@@ -83,6 +83,15 @@ const RULES: readonly Rule[] = [
     tell: tellCounter,
   },
   {
+    rule: 'the counters of sandbox mail that was delivered are what a recount gives',
+    sql: recount(
+      'sandbox:',
+      `SELECT events.account_id, 'delivered' AS name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN emails ON emails.id = email_id
+       WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
     rule: 'the counter of inbound emails is what a recount gives',
     sql: `SELECT account_id AS account, sum(stored) AS stored, sum(counted) AS counted FROM (
         SELECT account_id, value AS stored, 0 AS counted FROM counters WHERE metric = '${INBOUND_METRIC}'

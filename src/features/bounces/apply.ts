@@ -1,5 +1,5 @@
 /**
- * @module Applies delivery reports (RFC 3464) to the recipients that they are about: late bounces correct the status, and reports settle what was
+ * @module Applies delivery reports (RFC 3464) to the recipient that each is about: late bounces correct the status, and reports settle what was
  * uncertain. Each report changes a recipient at most once, however often it comes.
  */
 import type { App } from '#features/app.ts'
@@ -13,7 +13,7 @@ import { judgeFailure } from './judge.ts'
 import { type MatchedRecipient, matchReport } from './match.ts'
 
 export type BounceResult =
-  | { readonly kind: 'applied'; readonly recipients: readonly ChangedRecipient[] }
+  | { readonly kind: 'applied'; readonly recipient: ChangedRecipient }
   /** It is about mail of ours and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
   /** It does not say which email it is about, or one that it must not be about. */
@@ -39,10 +39,8 @@ export interface BounceAt {
 export function applyBounce(app: App, tx: Tx, report: DeliveryReport, at: BounceAt): BounceResult {
   const matched = matchReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
-  const results = matched.matches.map(({ recipient, reported }) => applyOne(app, tx, recipient, reported, at.now))
-  const recipients = results.filter((result) => typeof result !== 'string')
-  if (recipients.length > 0) return { kind: 'applied', recipients }
-  return { kind: 'ignored', why: results.find((result) => typeof result === 'string') ?? 'It tells of no recipient.' }
+  const result = applyOne(app, tx, matched.recipient, matched.reported, at.now)
+  return typeof result === 'string' ? { kind: 'ignored', why: result } : { kind: 'applied', recipient: result }
 }
 
 /** What changed, or a sentence that says why nothing did. */

@@ -1,6 +1,6 @@
 /**
- * @module Which recipients of ours a delivery report is about. The MAC of a return path proves it; a Message-ID of ours, which nobody can guess, is known
- * only where the email went. Reads only.
+ * @module Which recipient of ours a delivery report is about. The MAC of a return path proves it; a Message-ID of ours, which nobody can guess, is known
+ * only where the email went, so it is enough when that was one address. Reads only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -22,13 +22,8 @@ export interface MatchedRecipient {
   readonly sandbox: number
 }
 
-interface Match {
-  readonly recipient: MatchedRecipient
-  readonly reported: ReportedRecipient
-}
-
 export type Matched =
-  | { readonly kind: 'matched'; readonly matches: readonly Match[] }
+  | { readonly kind: 'matched'; readonly recipient: MatchedRecipient; readonly reported: ReportedRecipient }
   | { readonly kind: 'ignored'; readonly why: string }
   | { readonly kind: 'unmatched'; readonly why: string }
 
@@ -72,10 +67,12 @@ export function matchReport(
   }
   if (!email) return unmatched('It names no email of ours.')
   if (isForeign(email.accountId)) return unmatched('It is about an email of another account.')
-  const recipients = sql(db).recipients.all(email.id)
-  const [only] = recipients
-  if (only && recipients.length === 1) return matchedOne(only, report)
-  return matchedByName(recipients, report)
+  const [only, ...others] = sql(db).recipients.all(email.id)
+  if (!only) return unmatched('The recipient of the email is no longer there.')
+  // Each of several recipients knows the Message-ID and the names of the others: a report that only knows these may be made up by any of them.
+  return others.length === 0
+    ? matchedOne(only, report)
+    : unmatched('The email has several recipients, and nothing proves which of them the report is about.')
 }
 
 /** Whose address the report gives does not matter here: forwarded mail fails at another one. */
@@ -86,22 +83,7 @@ function matchedOne(recipient: MatchedRecipient, report: DeliveryReport): Matche
   if (!reported) return ignored('It tells of no recipient.')
   if (candidates.some(({ action }) => action !== reported.action))
     return ignored('It tells differently of several addresses, and none of them is the one we sent to.')
-  return { kind: 'matched', matches: [{ recipient, reported }] }
-}
-
-function matchedByName(recipients: readonly MatchedRecipient[], report: DeliveryReport): Matched {
-  const matches = recipients.flatMap((recipient) => {
-    const reported = report.recipients.find((candidate) => isNamed(recipient, candidate))
-    return reported ? [{ recipient, reported }] : []
-  })
-  if (matches.length > 0) return { kind: 'matched', matches }
-  // The envelope recipient that the returned headers tell of, when the failed address is the one it was forwarded to.
-  const told = new Set(report.originalRecipients.map(normaliseAddress))
-  const [recipient, ...others] = recipients.filter(({ address }) => told.has(normaliseAddress(address)))
-  const [reported] = report.recipients
-  if (recipient && reported && others.length === 0 && report.recipients.length === 1)
-    return { kind: 'matched', matches: [{ recipient, reported }] }
-  return unmatched('The email has several recipients, and the report names none of them.')
+  return { kind: 'matched', recipient, reported }
 }
 
 function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipient }: ReportedRecipient): boolean {

@@ -4,11 +4,12 @@ import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
+import { SANDBOX_DELIVERED_METRIC } from '../emails/status.ts'
 import { hourOf } from '../events/record.ts'
 import { complaintMetric } from './apply.ts'
 
 export interface ComplaintRate {
-  /** Recipients to whom mail was delivered. */
+  /** Recipients to whom mail was delivered, sandbox mail left out. */
   readonly delivered: number
   /** Recipients who complained. */
   readonly complaints: number
@@ -46,7 +47,7 @@ export function complaintRate(
   { from, to }: { readonly from: Millis; readonly to: Millis },
 ): ComplaintRate {
   const sumOf = (metric: string): number => sql(db).sum.get(accountId, metric, hourOf(from), hourOf(to))?.value ?? 0
-  const delivered = sumOf(DELIVERED_METRIC)
+  const delivered = sumOf(DELIVERED_METRIC) - sumOf(SANDBOX_DELIVERED_METRIC)
   const complaints = COUNTED_TYPES.reduce((sum, type) => sum + sumOf(complaintMetric(type)), 0)
   return { delivered, complaints, rate: delivered === 0 ? null : complaints / delivered }
 }

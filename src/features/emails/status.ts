@@ -65,11 +65,13 @@ export interface EmailRow {
   readonly status: number
   readonly recipientCount: number
   readonly createdAt: Millis
+  /** 1: it is captured, and says nothing of the account's reputation. */
+  readonly sandbox: number
 }
 
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
-    'SELECT id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt FROM emails WHERE id = ?',
+    'SELECT id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox FROM emails WHERE id = ?',
   ),
   recipientStatuses: db.prepare<{ status: number }, [number]>('SELECT status FROM recipients WHERE email_id = ?'),
   setEmailStatus: db.prepare('UPDATE emails SET status = ?, updated_at = ? WHERE id = ? AND status = ?'),
@@ -322,6 +324,9 @@ export interface FinalOutcome extends AttemptFacts {
   readonly bounceCategory?: string | undefined
 }
 
+/** Counter of those `delivered` that were only captured: figures of reputation leave them out. */
+export const SANDBOX_DELIVERED_METRIC = 'sandbox:delivered'
+
 const EVENTS_OF: Record<FinalOutcome['status'], readonly EventType[]> = {
   sent: ['sent', 'delivered'],
   bounced: ['bounced'],
@@ -365,6 +370,7 @@ export function finishRecipient(
     })
   }
   if (isSent) sql(tx.db).setDelivered.run(at.now, email.id)
+  if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
   settleEmail(tx, email, outcome.status, at.now)
 }
 

@@ -21,8 +21,9 @@ export interface ListenerLimits {
   readonly commandLineBytes: number
   /** What may wait behind a command whose reply has not left: 100 recipients of the longest names, some 700 of usual ones. */
   readonly aheadBytes: number
+  /** Since the last message that was taken. */
   readonly commands: number
-  /** Replies of 5xx to anything but RCPT. */
+  /** Replies of 5xx to anything but RCPT, since the last message that was taken. */
   readonly mistakes: number
   /** Recipients refused for good: who asks for so many tries out names. */
   readonly refusedRecipients: number

@@ -154,7 +154,10 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       stream.once('end', () => {
         void take(stream, connection).then((refusal) => {
           if (refusal) done(new SmtpReplyError(refusal))
-          else done(null, '2.6.0 The message is taken in')
+          else {
+            if (!stream.sizeExceeded) connection?.forgive()
+            done(null, '2.6.0 The message is taken in')
+          }
           if (isDraining) connection?.drain()
         })
       })

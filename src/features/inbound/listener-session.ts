@@ -85,6 +85,12 @@ export class InboundSession extends SMTPConnection {
     return this._handlerPending || (this.hasMessage && this._parser !== false && !this._parser._dataMode)
   }
 
+  /** A message was taken: what it took is forgiven, for those who bring many in one session. */
+  forgive(): void {
+    this.#commands = 0
+    this.#mistakes = 0
+  }
+
   refuseRecipient(): void {
     this.#refusedRecipients++
     // The reply that follows counts as a mistake, and this one is none.

@@ -101,7 +101,11 @@ export function heuristicReportOf(
   const isDelay = failedByHeader.length === 0 && (DELAY.test(whole) || DELAY.test(subject)) && !FINAL.test(whole)
   const overall = findingOf(explanation)
   const isFailure =
-    failedByHeader.length > 0 || overall.isRefused || isFailureSubject || explanation.some((line) => FAILURE.test(line))
+    failedByHeader.length > 0 ||
+    overall.isRefused ||
+    explanation.some((line) => FAILURE.test(line)) ||
+    // An answer repeats the subject of what it answers, and that may have been "Your parcel could not be delivered".
+    (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {

@@ -4,7 +4,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { NOW } from '#test/support/email-api.ts'
+import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
 import { createComplaints } from './fixture.ts'
 
 const toMany = (domain: string) => ({
@@ -63,4 +63,13 @@ test('the newest complaints come first, of one account or of all', async () => {
   expect(newestComplaints(app.db, 1)).toEqual(expected.slice(0, 1))
   expect(newestComplaints(app.db, 10, actor.accountId)).toEqual(expected)
   expect(newestComplaints(app.db, 10, (await createTestAccount(app)).accountId)).toEqual([])
+})
+
+test('sandbox mail, which nobody got, does not make the rate look better', async () => {
+  await using complaints = await createComplaints()
+  const { app, actor } = complaints.service
+  await complaints.delivered({ ...toMany('one.test'), from: `ada@${UNVERIFIED}` })
+  await complaints.delivered({ to: 'bob@one.test' })
+  expect(complaintRate(app.db, actor.accountId, { from: 0, to: NOW })).toMatchObject({ delivered: 1 })
+  expectBalanced({ ...complaints.service, delivery: undefined })
 })

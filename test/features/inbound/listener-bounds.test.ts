@@ -249,6 +249,16 @@ describe('a client that', () => {
     ])
   })
 
+  test('brings many messages in one session may say as much for each', async () => {
+    await using fixture = await startTestListener({ limits: { commands: 8, mistakes: 3 } })
+    await using client = await fixture.greeted()
+    const replies: string[] = []
+    for (let i = 0; i < 5; i++) replies.push(await client.say('WHAT'), await sendMessage(client, MESSAGE))
+    expect(new Set(replies)).toEqual(
+      new Set(['500 5.5.2 Error: command not recognized', '250 2.6.0 The message is taken in']),
+    )
+  })
+
   test.each([
     ['of 10 KB', 10_000, ['500 5.5.2 The command line is too long']],
     // How much of it one read brings is up to the system.

@@ -86,6 +86,16 @@ describe('no report of a delivery is', () => {
     expect(await reportOf(bytes)).toBeUndefined()
   })
 
+  test.each([
+    ['Re: Your parcel could not be delivered', 'Thank you, I am travelling until Monday.'],
+    ['AW: Ihr Paket wurde nicht zugestellt', 'Ich bin ab Montag wieder da.'],
+    ['[#99] Your parcel could not be delivered', 'We have got your message and will look at it.'],
+    ['Autosvar: Order devuelto', 'Jag har semester.'],
+  ])('an answer from the null path that only has the words in the subject it repeats: %s', async (subject, text) => {
+    const bytes = mail('From: Bob <bob@x.test>', `Subject: ${subject}`, 'In-Reply-To: <1@sender.test>', '', text)
+    expect(await reportOf(bytes)).toBeUndefined()
+  })
+
   test('what has a Return-Path of its own, and came from another one', async () => {
     const bytes = mail(
       'Return-Path: <>',
