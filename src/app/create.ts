@@ -236,6 +236,7 @@ export async function startInbound({ app }: OpenedApp): Promise<RunningInbound> 
         hostname: config.hostname,
         config,
         spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
+        isDiskLow: () => app.disk.isLow(),
       },
       { decide, receive: (message) => receiveMessage(app, message) },
       { clock, log },

@@ -37,7 +37,7 @@ function sentAs(file: string, place: Place): Sent {
   return found
 }
 
-function reportOf(file: string, place: Place, mailFrom = ''): Letter {
+function reportOf(file: string, place: Place, mailFrom = ''): Letter & { readonly to: string } {
   const { returnPath, messageId, address } = sentAs(file, place)
   const to = { account: `${file}@${INBOUND_DOMAIN}`, host: `postmaster@${HOST}` }
   return {

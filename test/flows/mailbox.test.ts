@@ -194,14 +194,10 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
   const both = await hook.told(2)
   expect(both.map((each) => at(each, 'message', 'message_id'))).toEqual([question.id, answer.id])
   expect(at(both[1], 'message', 'text_body_stripped')).toBe('Found it, thank you!')
-  expect((await api('GET', `${mailbox}/analytics`)).body).toEqual({
-    data: {
-      total_messages: 2,
-      unread_messages: 1,
-      total_threads: 1,
-      messages_today: 2,
-      messages_this_week: 2,
-    },
+  expect(at((await api('GET', `${mailbox}/analytics`)).body, 'data')).toMatchObject({
+    total_messages: 2,
+    unread_messages: 1,
+    total_threads: 1,
   })
 })
 
@@ -220,18 +216,19 @@ test('one message wakes one of those who wait; given back, it goes to the other'
   expect(at(second?.body, 'lease_token')).not.toBe(lease.lease_token)
 })
 
-test('what comes to a mailbox that is gone is refused by nobody and lands with the domain, in no mailbox', async () => {
+const inboundOf = async (subject: string): Promise<Json[]> =>
+  (at((await office.api('GET', '/v1/inbound')).body, 'data') as Json[]).filter((each) => each['subject'] === subject)
+
+test('what comes to the address of a mailbox that is gone is taken for the domain, in no mailbox', async () => {
   const { api } = office
   const mailbox = await newMailbox('former')
   expect((await api('DELETE', mailbox)).status).toBe(204)
   const to = `former@${INBOUND_DOMAIN}`
   await office.handIn(letter({ to, id: '<late@receiver.test>', subject: 'Late', text: 'Hello?\r\n' }))
-  expect((await api('GET', '/v1/inbound')).body).toMatchObject({
-    data: [{ rcpt_to: [to], status: 'no_route', subject: 'Late' }],
-  })
+  expect(await inboundOf('Late')).toMatchObject([{ rcpt_to: [to], status: 'no_route' }])
 })
 
-test('a message to two mailboxes and a route’s address is one message in each', async () => {
+test('a message to two mailboxes and to an address that is none is one message in each, and one of the domain', async () => {
   const { api } = office
   const paths = [await newMailbox('left'), await newMailbox('right')]
   const attachment = Buffer.from(Array.from({ length: 1000 }, (_, index) => index % 256))
@@ -247,10 +244,9 @@ test('a message to two mailboxes and a route’s address is one message in each'
     attachment.toString('base64').replace(/.{76}/g, '$&\r\n'),
     '',
   ].join('\r\n')
-  for (const path of paths) {
-    const to = `${path === paths[0] ? 'left' : 'right'}@${INBOUND_DOMAIN}`
-    await office.handIn({ mailFrom: BOB, to, raw })
-  }
+  const to = ['left', 'other', 'right'].map((name) => `${name}@${INBOUND_DOMAIN}`)
+  await office.handIn({ mailFrom: BOB, to, raw })
+  expect(await inboundOf('Photo')).toMatchObject([{ rcpt_to: [`other@${INBOUND_DOMAIN}`], status: 'no_route' }])
   for (const path of paths) {
     const { body } = await api('GET', `${path}/messages`)
     expect(at(body, 'data')).toMatchObject([

@@ -46,7 +46,8 @@ export interface SentEmail {
 export interface Letter {
   /** The null reverse-path unless told. */
   readonly mailFrom?: string
-  readonly to: string
+  /** Several are of one transaction. */
+  readonly to: string | readonly string[]
   readonly raw: string | Uint8Array
 }
 
@@ -66,6 +67,8 @@ export interface PostOffice extends EmailApi {
   handIn(...letters: readonly Letter[]): Promise<string[]>
   /** Makes a webhook of the account with a path of its own. */
   hook(events: readonly string[]): Promise<Hook>
+  /** Resolves when what came in is processed. */
+  processed(): Promise<void>
   /** What came for the operator, oldest first. */
   operatorMail(): { kind: string; to: string; subject: string; reason: string }[]
   /** Types of an email's events, oldest first. */
@@ -114,6 +117,9 @@ export async function startPostOffice(settings: Readonly<Record<string, string>>
   const { domain } = await createDomain(app, actor, INBOUND_DOMAIN)
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
   const inboundPort = service.inbound?.listener?.port ?? 0
+  const processed = async () => {
+    await eventually(() => countWaiting(app.db) === 0, 60_000)
+  }
   let hooks = 0
   return {
     ...service,
@@ -142,9 +148,10 @@ export async function startPostOffice(settings: Readonly<Record<string, string>>
       await client.reply()
       await client.say('EHLO out.provider.test')
       for (const letter of letters) replies.push(await handInOne(client, letter))
-      await eventually(() => countWaiting(app.db) === 0, 60_000)
+      await processed()
       return replies
     },
+    processed,
     async hook(events) {
       const path = `/hook-${++hooks}`
       const made = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
@@ -205,12 +212,14 @@ function copyOf({ commands, messages }: ScriptedSession): Copy {
 }
 
 async function handInOne(client: RawSmtp, { mailFrom = '', to, raw }: Letter): Promise<string> {
-  const parameter = /^[\0-\x7f]*$/.test(to) ? '' : ' SMTPUTF8'
+  const recipients = [to].flat()
+  const parameter = recipients.every((each) => /^[\0-\x7f]*$/.test(each)) ? '' : ' SMTPUTF8'
   await client.say(`MAIL FROM:<${mailFrom}>${parameter}`)
-  const recipient = await client.say(`RCPT TO:<${to}>`)
-  if (!recipient.startsWith('250')) {
+  for (const each of recipients) {
+    const reply = await client.say(`RCPT TO:<${each}>`)
+    if (reply.startsWith('250')) continue
     await client.say('RSET')
-    return recipient
+    return reply
   }
   await client.say('DATA')
   const text = Buffer.from(raw).toString('latin1').replace(/^\./gm, '..')

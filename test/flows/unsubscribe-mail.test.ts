@@ -19,7 +19,10 @@ afterAll(async () => {
 })
 
 /** What a mail program writes when somebody presses its button: to the address, with the subject, of the mailto of a message. */
-function requestOf(copy: Copy, { fields = [] as readonly string[], mailFrom = copy.recipient } = {}): Letter {
+function requestOf(
+  copy: Copy,
+  { fields = [] as readonly string[], mailFrom = copy.recipient } = {},
+): Letter & { readonly to: string } {
   const mailto = /<mailto:([^?>]+)\?subject=([^>]+)>/.exec(copy.header('List-Unsubscribe'))
   const to = decodeURIComponent(mailto?.[1] ?? '')
   const subject = decodeURIComponent(mailto?.[2] ?? '')

@@ -48,14 +48,16 @@ const TRIMMED = 10
 /**
  * Answers a message that came into a mailbox, if the mailbox has a rule for it and RFC 3834 allows it. Call it after the message is on disk, once a
  * message. Never rejects: who is not answered has still been received.
+ * @param threadId row id of the thread that the message was put into
  */
 export async function autoRespond(
   app: App,
   mailbox: Mailbox,
   received: Received & { readonly message: StoredMessage },
+  threadId?: number,
 ): Promise<void> {
   try {
-    const refusal = await respond(app, mailbox, received)
+    const refusal = await respond(app, mailbox, received, threadId)
     if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'a message gets no automatic answer')
   } catch (error) {
     const about = { mailbox: formatUuid(mailbox.uuid), err: error }
@@ -73,6 +75,7 @@ async function respond(
   app: App,
   mailbox: Mailbox,
   received: Received & { readonly message: StoredMessage },
+  threadId: number | undefined,
 ): Promise<Refusal | undefined> {
   const { message } = received
   const { enabled, rules } = autoResponderOf(mailbox.autoResponder)
@@ -97,7 +100,7 @@ async function respond(
   await acceptAnswer(
     app,
     systemActor(mailbox),
-    { mailbox, draft },
+    { mailbox, draft, threadId },
     {
       claim(tx, isSuppressed) {
         // It may have been switched off since the message came.

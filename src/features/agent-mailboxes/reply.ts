@@ -140,7 +140,7 @@ export async function replyTo(
     { to: recipientsOf(app.config, mailbox, message), subject: replySubject(message.subject), ...input },
     { idempotencyHeader },
   )
-  const accepted = await acceptAnswer(app, actor, { mailbox, draft }, { admit })
+  const accepted = await acceptAnswer(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
   if (!accepted) throw new Error('a reply that nothing forbids was not accepted')
   const { id, status, message_id, to } = accepted.response
   // Of a repeated request the subject is that of the first email, which may have been another.
@@ -201,12 +201,17 @@ export function draftOfAnswer(
 
 /**
  * Accepts an email from a mailbox and puts it into its thread, in one transaction; resolves when it is on disk. As `acceptEmail`, but for the thread.
+ * @param answer.threadId row id of the thread of the message that it answers
  * @param options.claim asked in the transaction, with whether a recipient is suppressed; false: nothing is sent, and undefined is given
  */
 export async function acceptAnswer(
   app: App,
   actor: Actor,
-  { mailbox, draft }: { readonly mailbox: Mailbox; readonly draft: Draft },
+  {
+    mailbox,
+    draft,
+    threadId,
+  }: { readonly mailbox: Mailbox; readonly draft: Draft; readonly threadId?: number | undefined },
   {
     admit = () => undefined,
     claim = () => true,
@@ -246,6 +251,7 @@ export async function acceptAnswer(
       references: idsOf(references ?? ''),
       to: draft.recipients.map(({ mailbox: header, address }) => header ?? address).join(', '),
       text: new TextDecoder().decode(draft.text ?? new Uint8Array()),
+      threadId,
     })
     return { response, replayed: false, mismatch: false }
   })

@@ -35,7 +35,7 @@ const sql = prepared((db) => ({
     'INSERT INTO mailbox_threads (uuid, mailbox_id, subject, message_count, last_message_at, created_at) VALUES (?, ?, ?, 1, ?, ?) RETURNING id',
   ),
   addMessage: db.prepare(
-    'UPDATE mailbox_threads SET message_count = message_count + 1, last_message_at = ? WHERE id = ?',
+    'UPDATE mailbox_threads SET message_count = message_count + 1, last_message_at = ? WHERE id = ? AND mailbox_id = ?',
   ),
   addThread: db.prepare('UPDATE agent_mailboxes SET thread_count = thread_count + 1 WHERE id = ?'),
   byUuid: db.prepare<Thread, [Uint8Array, number]>(
@@ -77,15 +77,18 @@ export interface Threaded {
   readonly references: readonly string[]
   readonly subject: string
   readonly at: Millis
+  /** Row id of the thread that it is known to belong to, whatever the ids say. */
+  readonly threadId?: number | undefined
 }
 
 /** The thread that a message of a mailbox belongs to, found or made, with this message counted. Gives its row id. */
 export function threadFor(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threaded): number {
+  const { threadId: known, at } = message
+  const addTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
+  // A known one may be gone with its last message.
+  if (known !== undefined && addTo(known)) return known
   const found = findThread(tx.db, mailbox.id, message)
-  if (found !== undefined) {
-    sql(tx.db).addMessage.run(message.at, found)
-    return found
-  }
+  if (found !== undefined && addTo(found)) return found
   const made = sql(tx.db).insert.get(newUuid(), mailbox.id, message.subject, message.at, message.at)
   if (!made) throw new Error('the thread was not stored')
   sql(tx.db).addThread.run(mailbox.id)
@@ -131,6 +134,8 @@ export interface SentReply {
   readonly to: string
   /** What the search finds it by. */
   readonly text: string
+  /** Row id of the thread of the message that it answers, which need not have a Message-ID; left out: the thread is found by the ids. */
+  readonly threadId?: number | undefined
 }
 
 /**

@@ -8,6 +8,7 @@ import { prepared } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import { decodeUnsubscribeAddress } from '../unsubscribe/headers.ts'
+import { routeKey } from './match.ts'
 
 interface DomainRow {
   readonly id: number
@@ -53,7 +54,7 @@ export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (addre
     if (bounced !== undefined) return { kind: 'bounce', address, recipientId: bounced }
     const unsubscribing = decodeUnsubscribeAddress(app, localPart)
     if (unsubscribing !== undefined) return { kind: 'unsubscribe', address, recipientId: unsubscribing }
-    const name = localPart.toLowerCase()
+    const name = routeKey(localPart)
     if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
     const row = sql(app.db).byName.get(domain)
     if (row?.isVerified && row.inboundEnabled)

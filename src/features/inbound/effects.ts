@@ -16,7 +16,7 @@ import { applyComplaint } from '../complaints/apply.ts'
 import { type OperatorMailKind, storeOperatorMail } from '../postmaster/store.ts'
 import { storeReport } from '../reports/store.ts'
 import { unsubscribeByMail } from '../unsubscribe/by-mail.ts'
-import { findRoute } from './match.ts'
+import { findRoute, routeKey } from './match.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 /** What was found out before the transaction. */
@@ -29,9 +29,15 @@ export interface Prepared {
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
 }
 
-/** Mailboxes that got the message, and may answer it by themselves. */
+/** A mailbox that got the message, and may answer it by itself, in the thread that the message was put into. */
+export interface DeliveredTo {
+  readonly mailbox: Mailbox
+  /** Row id. */
+  readonly threadId: number
+}
+
 export interface Effects {
-  readonly mailboxes: readonly Mailbox[]
+  readonly mailboxes: readonly DeliveredTo[]
 }
 
 type DomainDestination = Extract<Destination, { kind: 'domain' }>
@@ -50,8 +56,14 @@ export function applyEffects(app: App, tx: Tx, destinations: readonly Destinatio
   for (const destination of destinations) {
     if (destination.kind === 'bounce') bounced(app, tx, destination, prepared, now)
     else if (destination.kind === 'unsubscribe') unsubscribed(app, tx, destination, prepared)
-    else if (destination.kind === 'host') toHost(app, tx, destination.address, prepared, now)
   }
+  toHost(
+    app,
+    tx,
+    destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
+    prepared,
+    now,
+  )
   return toDomains(
     app,
     tx,
@@ -110,10 +122,11 @@ const KIND_OF_HOST_MAILBOX: Readonly<Record<string, OperatorMailKind>> = {
   'tls-reports': 'report',
 }
 
-function toHost(app: App, tx: Tx, address: string, prepared: Prepared, now: Millis): void {
+/** Once for the message, however many of our addresses it names: every domain has a postmaster. */
+function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepared, now: Millis): void {
   const { received, reportProblem } = prepared
   const { report, envelope } = received
-  if (report?.kind === 'aggregate') return
+  if (addresses.length === 0 || report?.kind === 'aggregate') return
   let reason = 'It is addressed to the operator.'
   if (report?.kind === 'feedback') {
     const result = applyComplaint(app, tx, report.report, { rawRef: envelope.rawRef, now })
@@ -124,13 +137,13 @@ function toHost(app: App, tx: Tx, address: string, prepared: Prepared, now: Mill
     if (result.kind !== 'unmatched') return
     reason = 'A bounce that matches no email of ours.'
   } else if (reportProblem !== undefined) reason = `A report that cannot be read: ${reportProblem}`
-  const kind =
+  const kindOf = (address: string): OperatorMailKind =>
     report?.kind === 'feedback'
       ? 'complaint'
       : report?.kind === 'delivery'
         ? 'bounce'
-        : (KIND_OF_HOST_MAILBOX[partsOf(address).localPart.toLowerCase()] ?? 'other')
-  toOperator(app, tx, kind, [address], received, reason)
+        : (KIND_OF_HOST_MAILBOX[routeKey(partsOf(address).localPart)] ?? 'other')
+  for (const [kind, rcptTo] of Map.groupBy(addresses, kindOf)) toOperator(app, tx, kind, rcptTo, received, reason)
 }
 
 function toOperator(
@@ -163,7 +176,9 @@ function toDomains(
   const inbound = new Map<string, NewInbound & { readonly rcptTo: string[] }>()
   for (const { address, accountId, domainId } of destinations) {
     const { localPart, domain } = partsOf(address)
-    const mailbox = findMailbox(tx.db, domain, localPart)
+    const found = findMailbox(tx.db, domain, localPart)
+    // The domain may have changed hands since RCPT: mail for one account never reaches another.
+    const mailbox = found?.domainId === domainId ? found : undefined
     // What cannot be parsed has nothing that a mailbox could show; it is kept as an inbound email.
     if (mailbox && received.message) {
       mailboxes.set(mailbox.id, mailbox)
@@ -176,11 +191,12 @@ function toDomains(
     else inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo: [address] })
   }
   const { message } = received
-  if (message)
-    for (const mailbox of mailboxes.values()) deliver(app, tx, mailbox, { ...received, message }, classification)
+  const delivered = message
+    ? [...mailboxes.values()].map((mailbox) => deliver(app, tx, mailbox, { ...received, message }, classification))
+    : []
   for (const email of inbound.values()) storeInbound(app, tx, email, received)
   tellOfReports(app, tx, destinations, received, now)
-  return { mailboxes: [...mailboxes.values()] }
+  return { mailboxes: delivered }
 }
 
 function deliver(
@@ -189,8 +205,9 @@ function deliver(
   mailbox: Mailbox,
   received: Received & { readonly message: StoredMessage },
   classification: Prepared['classification'],
-): void {
-  deliverToMailbox(app, tx, mailbox, received, classification ? { classification } : {})
+): DeliveredTo {
+  const { threadId } = deliverToMailbox(app, tx, mailbox, received, classification ? { classification } : {})
+  return { mailbox, threadId }
 }
 
 /** Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own emails they may speak of. */

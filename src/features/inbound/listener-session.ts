@@ -7,6 +7,7 @@ import type { TLSSocket } from 'node:tls'
 import type { SMTPServer, SMTPServerDataStream } from 'smtp-server'
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js'
+import { KiB } from '#platform/units.ts'
 import type { Destination, Refusal } from '../received.ts'
 import { DataDecoder } from './listener-data.ts'
 import { parsePath } from './listener-path.ts'
@@ -19,7 +20,7 @@ export interface SessionHost {
   readonly maxMessageBytes: number
   isDraining(): boolean
   monotonicMs(): number
-  /** Called with the number of octets of each piece of a message. */
+  /** Called with the number of octets of each piece that was read. */
   onOctets(count: number): void
   /** Called once, when the connection is gone. */
   onClosed(): void
@@ -42,6 +43,8 @@ const WITH_ENHANCED_CODE = /^[245]\.\d{1,3}\.\d{1,3} /
 
 /** What a client that does not know when to stop may send beyond the largest message before it is cut off. */
 const FLOOD_FACTOR = 2
+/** About what is on its way when a client hears that it should stop. */
+const MOST_UNHEARD_BYTES = 256 * KiB
 
 export class InboundSession extends SMTPConnection {
   /** Who the message is for, by address as in the envelope. */
@@ -121,6 +124,20 @@ export class InboundSession extends SMTPConnection {
   /** RFC 5321 §3.8: a session is told before it ends. One with a message under way gets the reply to it first. */
   drain(): void {
     if (!this.hasMessage) this.send(421, '4.3.2 The service is stopping')
+  }
+
+  /** Says no more and reads to the end, so that our last words are heard; not from those who do not stop talking. */
+  override close(): void {
+    const wasClosing = this._closing
+    super.close()
+    if (wasClosing || this._upgrading || this._socket.destroyed) return
+    const socket = this._socket
+    let unheardBytes = 0
+    socket.on('data', (chunk: Buffer) => {
+      this.#host.onOctets(chunk.length)
+      unheardBytes += chunk.length
+      if (unheardBytes > MOST_UNHEARD_BYTES) socket.destroy()
+    })
   }
 
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
@@ -266,6 +283,7 @@ class InboundParser extends SMTPStream {
    * could make us hold what one read of a socket brings, half a megabyte.
    */
   override write(chunk: Buffer, ...others: unknown[]): boolean {
+    if (!this._dataMode) this.#options.onOctets(chunk.length)
     if (this._dataMode || this.isClosed || this.writableLength + chunk.length <= this.#options.mostAheadBytes())
       return Reflect.apply(super.write, this, [chunk, ...others])
     this.#options.onExcess(tooFarAhead)

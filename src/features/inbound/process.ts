@@ -270,7 +270,8 @@ export class InboundProcessor {
   async #respond({ mailboxes }: Effects, received: Received): Promise<void> {
     const { message } = received
     if (!message) return
-    for (const mailbox of mailboxes) await autoRespond(this.#app, mailbox, { ...received, message })
+    for (const { mailbox, threadId } of mailboxes)
+      await autoRespond(this.#app, mailbox, { ...received, message }, threadId)
   }
 }
 

@@ -5,6 +5,7 @@ import type { Database } from 'bun:sqlite'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openReadOnly, prepared } from '../db/open.ts'
+import { slicesOfFrames } from './frames.ts'
 
 export const ENCODING = { raw: 0, zstd: 1, file: 2 } as const
 
@@ -34,6 +35,8 @@ const sql = prepared((db) => ({
 export interface ContentReader {
   /** A part's bytes, decompressed. Throws when the reference leads nowhere. */
   get(ref: number): Uint8Array
+  /** The same in pieces that are read one after the other, so that a large part needs little memory. Throws as `get` does, at once. */
+  slices(ref: number): Iterable<Uint8Array>
   /** Lets go of a month that is about to be dropped. */
   release(month: number): void
   close(): void
@@ -60,14 +63,25 @@ export function createContentReader(folder: string): ContentReader {
     months.set(month, db)
     return db
   }
+  /** A part that is in the database, or the path of its file. */
+  const find = (ref: number): Uint8Array | string => {
+    const month = Math.floor(ref / ROWS_PER_MONTH)
+    const row = sql(open(month)).get.get(ref % ROWS_PER_MONTH)
+    if (!row) throw new Error('content part is missing')
+    if (row.encoding === ENCODING.file) return partFile(folder, month, row.hash)
+    if (!row.data) throw new Error('content part is empty')
+    return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data
+  }
   return {
     get(ref) {
-      const month = Math.floor(ref / ROWS_PER_MONTH)
-      const row = sql(open(month)).get.get(ref % ROWS_PER_MONTH)
-      if (!row) throw new Error('content part is missing')
-      if (row.encoding === ENCODING.file) return Bun.zstdDecompressSync(fileOf(partFile(folder, month, row.hash)))
-      if (!row.data) throw new Error('content part is empty')
-      return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data
+      const found = find(ref)
+      return typeof found === 'string' ? Bun.zstdDecompressSync(fileOf(found)) : found
+    },
+    slices(ref) {
+      const found = find(ref)
+      if (typeof found !== 'string') return found.length === 0 ? [] : [found]
+      if (!existsSync(found)) throw new Error('content part is missing')
+      return slicesOfFrames(found)
     },
     release,
     close() {

@@ -12,6 +12,7 @@ import type { Clock } from '#platform/clock.ts'
 import { toALabels } from '../address/domain.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { ipv6Groups } from '../dns/special-addresses.ts'
+import { type MessageSource, sourceOf } from '../mime/source.ts'
 import { prepareMessage } from './prepare.ts'
 import { limitedQuestions, type Questions } from './questions.ts'
 import type { AuthenticationResult, Verdict } from './result.ts'
@@ -36,21 +37,20 @@ const MOST_TIME_MS = 20_000
 const MOST_QUESTIONS = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
 /** RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
-/** Given to the verifier at once, up to the end of the line: it joins what is left of a line with the next piece and reads all of it again. */
-const PIECE_BYTES = 1024 * 1024
 const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
 /**
- * What the checks say of a message. `raw` is as it came in, without fields that we added. Whatever has not ended after 20 s of the clock, or would
+ * What the checks say of a message, which is as it came in, without fields that we added. Whatever has not ended after 20 s of the clock, or would
  * need more DNS than its share, is a temperror (a permerror for SPF's number of look-ups). Never rejects.
  */
 export async function authenticate(
-  raw: Uint8Array,
+  message: Uint8Array | MessageSource,
   facts: SessionFacts,
   resolver: Resolver,
   clock: Clock,
 ): Promise<AuthenticationResult> {
+  const source = message instanceof Uint8Array ? sourceOf(message) : message
   const time = Promise.withResolvers<void>()
   const timer = clock.after(MOST_TIME_MS, time.resolve)
   try {
@@ -61,7 +61,7 @@ export async function authenticate(
     const [iprev, sender, signed] = await Promise.all([
       checkReverseDns(ask(MOST_QUESTIONS.reverse), clientIp),
       checkSpf(ask(MOST_QUESTIONS.spf), facts, clientIp),
-      checkSignatures(ask(MOST_QUESTIONS.keys), raw, clock),
+      checkSignatures(ask(MOST_QUESTIONS.keys), source, clock),
     ])
     const { dmarc, alignedDomains } = await checkDmarc(dmarcQuestions, sender, signed)
     return resultOf({ spf: sender.details, dkim: dkimOf(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
@@ -130,11 +130,11 @@ interface SignatureCheck {
   readonly arc: Details['arc']
 }
 
-async function checkSignatures(questions: Questions, raw: Uint8Array, clock: Clock): Promise<SignatureCheck> {
+async function checkSignatures(questions: Questions, source: MessageSource, clock: Clock): Promise<SignatureCheck> {
   try {
-    const prepared = prepareMessage(raw)
+    const prepared = prepareMessage(source)
     if (prepared.kind === 'refused') return nothingVerified('permerror', prepared.reason)
-    const verification = await dkimVerify(Readable.from(piecesOf(prepared.message), { objectMode: false }), {
+    const verification = await dkimVerify(Readable.from(inTurns(prepared.pieces()), { objectMode: false }), {
       resolver: questions.ask,
       minBitLength: MIN_RSA_BITS,
       curTime: new Date(clock.now()),
@@ -153,12 +153,9 @@ const nothingVerified = (result: Verdict, comment: string): SignatureCheck => ({
 })
 
 /** Others have their turn between two pieces. */
-async function* piecesOf(message: Buffer): AsyncGenerator<Buffer> {
-  for (let at = 0; at < message.length; ) {
-    const lineEnd = message.indexOf('\n', at + PIECE_BYTES - 1)
-    const end = lineEnd === -1 ? message.length : lineEnd + 1
-    yield message.subarray(at, end)
-    at = end
+async function* inTurns(pieces: Iterable<Buffer>): AsyncGenerator<Buffer> {
+  for (const piece of pieces) {
+    yield piece
     await new Promise<void>((resolve) => setImmediate(resolve))
   }
 }

@@ -3,8 +3,11 @@
  * grows with the square of folded lines and of white space in a signature, so both are bounded here. Never changes what it is given.
  */
 
+import { type MessageSource, startOf } from '../mime/source.ts'
+
 export type Prepared =
-  | { readonly kind: 'ok'; readonly message: Buffer }
+  /** `pieces` gives the message, each piece up to the end of a line. Without a signature to look at it is the header alone. */
+  | { readonly kind: 'ok'; readonly pieces: () => Iterable<Buffer> }
   /** Its header is beyond the bounds: no signature is looked at. */
   | { readonly kind: 'refused'; readonly reason: string }
 
@@ -18,6 +21,8 @@ const MOST_PARTIAL_SIGNATURES = 2
 const MAX_SIGNATURE_BYTES = 4 * 1024
 /** So is one with such a run of white space. */
 const LONG_GAP = /\s{200}/
+/** The verifier holds a line in memory several times. A longer one, which no RFC lets be, is broken: what was signed over it fails. */
+const LONGEST_LINE_BYTES = 4 * 1024 * 1024
 
 const LF = 0x0a
 const CR = 0x0d
@@ -38,26 +43,60 @@ const COLON_FIRST = /^[ \t]*:/
  * Signatures are over CRLF (RFC 6376 §5.3): a line feed of its own becomes one. What is taken out of the header are signature fields only, so
  * what the others cover stays as it was.
  */
-export function prepareMessage(raw: Uint8Array): Prepared {
-  const bytes = withCrlf(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength))
-  const end = headerEnd(bytes)
+export function prepareMessage(source: MessageSource): Prepared {
+  const start = withCrlf(asBuffer(startOf(source, MAX_HEADER_BYTES)), 0)
+  const end = headerEnd(start)
   if (end > MAX_HEADER_BYTES) return { kind: 'refused', reason: 'the header is too large' }
-  const header = bytes.toString('latin1', 0, end)
+  const header = start.toString('latin1', 0, end)
   const lines = header.split('\r\n')
   if (lines.length > MAX_HEADER_LINES) return { kind: 'refused', reason: 'the header has too many lines' }
   const fields = fieldsOf(lines)
   let signatures = 0
   let partial = 0
+  let isSigned = false
   const kept = fields.filter((field) => {
     const name = nameOf(field)
     if (!SIGNATURES.has(name)) return true
     if (field.length > MAX_SIGNATURE_BYTES || LONG_GAP.test(field)) return false
     if (PARTIAL.test(field) && ++partial > MOST_PARTIAL_SIGNATURES) return false
-    return name !== 'dkim-signature' || ++signatures <= MOST_SIGNATURES
+    if (name === 'dkim-signature' && ++signatures > MOST_SIGNATURES) return false
+    isSigned = true
+    return true
   })
-  if (kept.length === fields.length) return { kind: 'ok', message: bytes }
-  return { kind: 'ok', message: Buffer.concat([Buffer.from(kept.join('\r\n'), 'latin1'), bytes.subarray(end)]) }
+  const head = kept.length === fields.length ? start.subarray(0, end) : Buffer.from(kept.join('\r\n'), 'latin1')
+  if (!isSigned) return { kind: 'ok', pieces: () => [Buffer.concat([head, Buffer.from('\r\n\r\n')])] }
+  return { kind: 'ok', pieces: () => wholeLines(head, source, end) }
 }
+
+/** A header, and what follows the first `skipBytes` of the message. */
+function* wholeLines(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
+  let held: Buffer[] = [head]
+  let heldBytes = head.length
+  let left = skipBytes
+  let last = 0
+  for (const slice of source.slices()) {
+    const normal = withCrlf(asBuffer(slice), last)
+    last = slice.at(-1) ?? last
+    const body = normal.subarray(left)
+    left = Math.max(0, left - normal.length)
+    const lineEnd = body.lastIndexOf(LF) + 1
+    if (lineEnd > 0) {
+      yield Buffer.concat([...held, body.subarray(0, lineEnd)])
+      held = []
+      heldBytes = 0
+    }
+    const rest = body.subarray(lineEnd)
+    held.push(rest)
+    heldBytes += rest.length
+    if (heldBytes <= LONGEST_LINE_BYTES) continue
+    yield Buffer.concat([...held, Buffer.from('\r\n')])
+    held = []
+    heldBytes = 0
+  }
+  yield Buffer.concat(held)
+}
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /**
  * The fields as the verifier takes them: whatever is not the start of a field belongs to the one before, white space or not. Were one of its
@@ -84,18 +123,18 @@ function headerEnd(bytes: Buffer): number {
   return end === -1 ? bytes.length : end
 }
 
-/** The same bytes when every line feed follows a carriage return. */
-function withCrlf(bytes: Buffer): Buffer {
+/** The same bytes when every line feed follows a carriage return. @param before the octet before them */
+function withCrlf(bytes: Buffer, before: number): Buffer {
   let bare = 0
   for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) {
-    if (bytes[at - 1] !== CR) bare++
+    if ((at === 0 ? before : bytes[at - 1]) !== CR) bare++
   }
   if (bare === 0) return bytes
   const result = Buffer.allocUnsafe(bytes.length + bare)
   let to = 0
   for (let at = 0; at < bytes.length; at++) {
     const octet = bytes[at] ?? 0
-    if (octet === LF && bytes[at - 1] !== CR) result[to++] = CR
+    if (octet === LF && (at === 0 ? before : bytes[at - 1]) !== CR) result[to++] = CR
     result[to++] = octet
   }
   return result

@@ -14,7 +14,8 @@ export interface Head {
   readonly isClosed: boolean
 }
 
-const MOST_HEAD_BYTES = 1024 * 1024
+/** A longer header is not read. */
+export const MOST_HEAD_BYTES = 1024 * 1024
 const MOST_HEAD_LINES = 100_000
 /** Of one field; a list of 5,000 addresses has half of it. */
 const MOST_ADDRESS_CHARACTERS = 256 * 1024

@@ -13,12 +13,14 @@ import {
   decodeValue,
   type Head,
   type HeaderField,
+  MOST_HEAD_BYTES,
   messageIdIn,
   messageIdsIn,
   readHead,
 } from './header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from './parsed.ts'
-import { decodeTransfer } from './transfer-encoding.ts'
+import { type FileWriter, type PartBody, type PartContent, partBody } from './part-body.ts'
+import { type MessageSource, sourceOf, startOf } from './source.ts'
 
 /** A message that cannot be parsed; `message` is one sentence that says why. */
 export class Unparseable extends Error {
@@ -32,31 +34,37 @@ const MOST_PART_HEAD_BYTES = 1024 * 1024
 /** Of all parts together: each costs a hundred times its octets. */
 const MOST_HEAD_LINES = 200_000
 const LONGEST_CONTENT_ID = 998
-/** What is given to the splitter at once: it lets others have their turn in between. */
-const CHUNK_BYTES = 64 * 1024
+/** Of all text parts together, and as much of all HTML parts; a part that goes beyond is an attachment as well. */
+const MOST_TEXT_BYTES = 2 * 1024 * 1024
+/** A larger attachment goes to a file. */
+const MOST_BYTES_IN_MEMORY = 256 * 1024
+
+export interface ParseOptions {
+  /** Reverse-path of the session, `''` for the null one. */
+  readonly mailFrom: string
+  /** Makes a file for a large attachment; left out: all of them stay in memory. Whoever gave it removes the files when the message is refused. */
+  readonly newFile?: () => FileWriter
+}
 
 /** A node of the message's tree, as it is found. */
 interface Part {
   readonly node: MimeNode
   readonly parent: Part | undefined
   readonly level: number
-  readonly chunks: Uint8Array[]
   hasChildren: boolean
 }
 
 /**
  * Header fields, bodies and attachments of a message. A field that may stand once and stands twice is read where it stands first. A message/rfc822
  * is an attachment, whatever is in it; so is every part that is no text to be read.
- * @param facts `mailFrom`: reverse-path of the session, `''` for the null one
  * @throws Unparseable with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields, 10,000 parts, 100 levels or 1,000 attachments
  */
-export async function parseMessage(raw: Uint8Array, facts: { readonly mailFrom: string }): Promise<ParsedMessage> {
-  const head = readHead(raw)
+export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
+  const source = message instanceof Uint8Array ? sourceOf(message) : message
+  const head = readHead(startOf(source, MOST_HEAD_BYTES))
   if (!head) throw new Unparseable('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
-  if (hasManyCarriageReturns(raw))
-    throw new Unparseable('The message has more than 1,000 carriage returns in a row, which no mail has.')
-  const parts = await partsOf(raw, head)
-  return { ...headerOf(head.fields, facts.mailFrom), ...contentOf(parts) }
+  const content = await contentOf(source, head, options.newFile)
+  return { ...headerOf(head.fields, options.mailFrom), ...content }
 }
 
 function headerOf(
@@ -98,48 +106,191 @@ function saysAutomatic(all: (name: string) => readonly string[]): boolean {
 
 type SplitterOutput = MimeNode | { readonly type: 'data' | 'body'; readonly node: MimeNode; readonly value: Buffer }
 
-/** All parts in the order of the message; the first one is the message itself. */
-async function partsOf(raw: Uint8Array, head: Head): Promise<Part[]> {
+/** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
+async function contentOf(
+  source: MessageSource,
+  head: Head,
+  newFile: (() => FileWriter) | undefined,
+): Promise<MessageContent> {
   const splitter = new Splitter({ ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES })
-  const parts: Part[] = []
-  const byNode = new Map<MimeNode, Part>()
-  let headLineCount = 0
-  const add = (node: MimeNode): void => {
-    const parent = node.parentNode ? byNode.get(node.parentNode) : undefined
-    const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, chunks: [], hasChildren: false }
-    if (part.level > MOST_LEVELS)
-      throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
-    headLineCount += node.headers === false ? 0 : node.headers.getList().length
-    if (headLineCount > MOST_HEAD_LINES)
-      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields.')
-    if (parent) parent.hasChildren = true
-    byNode.set(node, part)
-    parts.push(part)
-  }
+  const reader = new PartReader(newFile)
   try {
-    await pipeline(piecesOf(raw, head), splitter, async (found: AsyncIterable<SplitterOutput>) => {
+    await pipeline(piecesOf(source, head), splitter, async (found: AsyncIterable<SplitterOutput>) => {
       for await (const item of found) {
-        if (item.type === 'node') add(item)
-        else {
-          const part = byNode.get(item.node)
-          // Of a multipart whose parts are not found, what stands there is all there is.
-          if (part && (item.type === 'body' || (part.node.multipart !== false && !part.hasChildren)))
-            if (!belongsToBoundary(part, item.value, raw)) part.chunks.push(item.value)
-        }
+        if (item.type === 'node') reader.begin(item)
+        else reader.take(item)
       }
     })
   } catch (error) {
     throw refused(error)
   }
-  return parts
+  return reader.end()
 }
 
-/** The splitter tells the line break before a boundary as the body of a part that has none. */
-function belongsToBoundary({ parent, chunks }: Part, value: Buffer, raw: Uint8Array): boolean {
-  if (!parent || chunks.length > 0 || value.length > 2 || value.buffer !== raw.buffer || value.at(-1) !== 0x0a)
-    return false
-  const next = value.byteOffset + value.length - raw.byteOffset
-  return raw[next] === 0x2d && raw[next + 1] === 0x2d && (value.length === 1 || value[0] === 0x0d)
+type MessageContent = Pick<ParsedMessage, 'text' | 'html' | 'attachments'>
+
+/** Gets what the splitter finds, in the order of the message. */
+class PartReader {
+  readonly #newFile: (() => FileWriter) | undefined
+  readonly #parts = new WeakMap<MimeNode, Part>()
+  readonly #texts = new TextParts('\n')
+  readonly #htmls = new TextParts('<br/>\n')
+  readonly #attachments: ParsedAttachment[] = []
+  #headLineCount = 0
+  /** The part that was found last, and is over when the next one begins. */
+  #open: OpenPart | undefined
+  /** A line break of which it is not known yet whether it belongs to the boundary behind it. */
+  #heldBack: Buffer | undefined
+
+  constructor(newFile: (() => FileWriter) | undefined) {
+    this.#newFile = newFile
+  }
+
+  begin(node: MimeNode): void {
+    const parent = node.parentNode ? this.#parts.get(node.parentNode) : undefined
+    const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
+    if (part.level > MOST_LEVELS)
+      throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
+    this.#headLineCount += node.headers === false ? 0 : node.headers.getList().length
+    if (this.#headLineCount > MOST_HEAD_LINES)
+      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields.')
+    if (parent) parent.hasChildren = true
+    this.#close()
+    this.#parts.set(node, part)
+    this.#open = { part, reading: undefined }
+  }
+
+  take({ type, node, value }: Exclude<SplitterOutput, MimeNode>): void {
+    const held = this.#heldBack
+    this.#heldBack = undefined
+    const open = this.#open
+    if (!open) return
+    // The splitter tells the line break before a boundary as the body of a part that has none.
+    const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
+    if (held && !isBoundary) this.#readingOf(open).body.push(held)
+    if (open.part.node !== node) return
+    // Of a multipart whose parts are not found, what stands there is all there is.
+    if (type === 'data' && (node.multipart === false || open.part.hasChildren)) return
+    const isFirst = open.reading === undefined || open.reading.body.isEmpty
+    if (isFirst && open.part.parent && isLineBreak(value)) this.#heldBack = value
+    else this.#readingOf(open).body.push(value)
+  }
+
+  end(): MessageContent {
+    this.#close()
+    return { text: this.#texts.joined(), html: this.#htmls.joined(), attachments: this.#attachments }
+  }
+
+  /** How the content of a part is read is known when it begins: all before it is there then. */
+  #readingOf(open: OpenPart): Reading {
+    if (open.reading) return open.reading
+    const { part } = open
+    const type = typeOf(part)
+    const filename = part.node.filename === false ? null : safeFilename(decodeValue(part.node.filename))
+    const isFirst = this.#texts.isEmpty && this.#htmls.isEmpty
+    const texts =
+      isReadable(part, type) && (filename === null || isFirst)
+        ? type === 'text/html'
+          ? this.#htmls
+          : this.#texts
+        : undefined
+    const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
+    const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, texts?.roomBytes ?? 0)
+    open.reading = { type, filename, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
+    return open.reading
+  }
+
+  #close(): void {
+    const open = this.#open
+    this.#open = undefined
+    if (!open) return
+    const { part } = open
+    const { node } = part
+    if (this.#heldBack) this.#readingOf(open).body.push(this.#heldBack)
+    this.#heldBack = undefined
+    if (node.multipart !== false && (part.hasChildren || open.reading === undefined)) return
+    const { type, filename, texts, body } = this.#readingOf(open)
+    const content = body.end()
+    if (texts?.add(part, type, content)) return
+    if (this.#attachments.length === MOST_ATTACHMENTS)
+      throw new Unparseable(`The message has more than ${MOST_ATTACHMENTS} attachments.`)
+    const contentId = contentIdOf(part)
+    this.#attachments.push({
+      filename,
+      contentType: type,
+      contentId,
+      disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
+      ...kept(content),
+    })
+  }
+}
+
+interface OpenPart {
+  readonly part: Part
+  /** Undefined until there is some content. */
+  reading: Reading | undefined
+}
+
+interface Reading {
+  readonly type: string
+  readonly filename: string | null
+  /** Where its text goes; undefined: it is an attachment. */
+  readonly texts: TextParts | undefined
+  readonly body: PartBody
+}
+
+const DASH = 0x2d
+
+const isLineBreak = (value: Uint8Array): boolean =>
+  (value.length === 1 && value[0] === 0x0a) || (value.length === 2 && value[0] === 0x0d && value[1] === 0x0a)
+
+/** Texts of one kind, within a bound. */
+class TextParts {
+  roomBytes = MOST_TEXT_BYTES
+  readonly #between: string
+  readonly #texts: string[] = []
+
+  constructor(between: string) {
+    this.#between = between
+  }
+
+  get isEmpty(): boolean {
+    return this.#texts.length === 0
+  }
+
+  /** False: there is no room for all of it, and the end is left out. */
+  add(part: Part, type: string, { start, sizeBytes }: PartContent): boolean {
+    const isWhole = sizeBytes <= this.roomBytes
+    const text = textOf(part, type, isWhole ? start : cutBefore(start, this.roomBytes))
+    this.roomBytes = isWhole ? this.roomBytes - sizeBytes : 0
+    if (text !== '') this.#texts.push(text)
+    return isWhole
+  }
+
+  joined(): string | null {
+    return this.#texts.length === 0 ? null : this.#texts.join(this.#between)
+  }
+}
+
+/** A line that is longer is cut inside. */
+const LONGEST_LINE_LEFT_OUT = 64 * 1024
+
+/** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
+function cutBefore(bytes: Uint8Array, mostBytes: number): Uint8Array {
+  if (bytes.length <= mostBytes) return bytes
+  const lineEnd = bytes.lastIndexOf(0x0a, mostBytes - 1) + 1
+  // Even, for charsets of two octets.
+  if (lineEnd > mostBytes - LONGEST_LINE_LEFT_OUT) return bytes.subarray(0, lineEnd - (lineEnd % 2))
+  let end = mostBytes
+  while (end > mostBytes - 4 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  return bytes.subarray(0, end)
+}
+
+/** In a buffer of its own, which can be given away: what was not encoded still lies in the raw message. */
+function kept({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
+  if (file) return { content: start.slice(0, MOST_BYTES_IN_MEMORY), file }
+  const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)
+  return { content: isOwn ? start : new Uint8Array(start) }
 }
 
 function refused(error: unknown): unknown {
@@ -150,62 +301,56 @@ function refused(error: unknown): unknown {
 }
 
 /** The message piece by piece, with the blank line after the header that may be missing. */
-function* piecesOf(raw: Uint8Array, { end, isClosed }: Head): Generator<Buffer> {
-  const between = function* (start: number, stop: number): Generator<Buffer> {
-    for (let position = start; position < stop; position += CHUNK_BYTES)
-      yield Buffer.from(raw.buffer, raw.byteOffset + position, Math.min(CHUNK_BYTES, stop - position))
+function* piecesOf(source: MessageSource, { end, isClosed }: Head): Generator<Buffer> {
+  const hasTooMany = carriageReturnCounter()
+  let position = 0
+  let isMissing = !isClosed
+  let last = 0x0a
+  for (const slice of source.slices()) {
+    if (hasTooMany(slice))
+      throw new Unparseable('The message has more than 1,000 carriage returns in a row, which no mail has.')
+    const headBytes = isMissing && position + slice.length >= end ? end - position : 0
+    const piece = Buffer.from(slice.buffer, slice.byteOffset, slice.length)
+    position += slice.length
+    if (headBytes > 0) yield piece.subarray(0, headBytes)
+    if (isMissing && position >= end) {
+      yield Buffer.from((headBytes > 0 ? piece[headBytes - 1] : last) === 0x0a ? '\r\n' : '\r\n\r\n')
+      isMissing = false
+    }
+    if (headBytes < piece.length) yield piece.subarray(headBytes)
+    last = piece.at(-1) ?? last
   }
-  yield* between(0, end)
-  if (!isClosed) yield Buffer.from(end === 0 || raw[end - 1] === 0x0a ? '\r\n' : '\r\n\r\n')
-  yield* between(end, raw.length)
+  if (isMissing) yield Buffer.from('\r\n')
 }
 
 const MOST_CARRIAGE_RETURNS = 1000
+const CR = 0x0d
 
-/** The splitter looks at a header with many of them once for each. */
-function hasManyCarriageReturns(raw: Uint8Array): boolean {
-  const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
-  // A run of 1,000 has one at a multiple of 1,000.
-  for (let index = MOST_CARRIAGE_RETURNS - 1; index < bytes.length; index += MOST_CARRIAGE_RETURNS) {
-    if (bytes[index] !== 0x0d) continue
-    let start = index
-    let end = index
-    while (bytes[start - 1] === 0x0d) start--
-    while (bytes[end + 1] === 0x0d) end++
-    if (end - start + 1 > MOST_CARRIAGE_RETURNS) return true
-  }
-  return false
-}
-
-function contentOf(parts: readonly Part[]): Pick<ParsedMessage, 'text' | 'html' | 'attachments'> {
-  const texts: string[] = []
-  const htmls: string[] = []
-  const attachments: ParsedAttachment[] = []
-  for (const part of parts) {
-    if (part.node.multipart !== false && (part.hasChildren || part.chunks.length === 0)) continue
-    const type = typeOf(part)
-    const filename = part.node.filename === false ? null : safeFilename(decodeValue(part.node.filename))
-    const isFirst = texts.length === 0 && htmls.length === 0
-    if (isReadable(part, type) && (filename === null || isFirst)) {
-      const text = textOf(part, type)
-      if (text !== '') (type === 'text/html' ? htmls : texts).push(text)
-      continue
+/** Whether more than 1,000 carriage returns stand in a row: the splitter looks at a header with many of them once for each. */
+function carriageReturnCounter(): (slice: Uint8Array) => boolean {
+  /** At the end of what was seen. */
+  let run = 0
+  return (slice) => {
+    let leading = 0
+    while (slice[leading] === CR) leading++
+    if (run + leading > MOST_CARRIAGE_RETURNS) return true
+    if (leading === slice.length) {
+      run += leading
+      return false
     }
-    if (attachments.length === MOST_ATTACHMENTS)
-      throw new Unparseable(`The message has more than ${MOST_ATTACHMENTS} attachments.`)
-    const contentId = contentIdOf(part)
-    attachments.push({
-      filename,
-      contentType: type,
-      contentId,
-      disposition: isInline(part, contentId) ? 'inline' : 'attachment',
-      content: ownBytes(bytesOf(part)),
-    })
-  }
-  return {
-    text: texts.length === 0 ? null : texts.join('\n'),
-    html: htmls.length === 0 ? null : htmls.join('<br/>\n'),
-    attachments,
+    // A run of 1,000 has one at a multiple of 1,000.
+    for (let index = MOST_CARRIAGE_RETURNS - 1; index < slice.length; index += MOST_CARRIAGE_RETURNS) {
+      if (slice[index] !== CR) continue
+      let start = index
+      let end = index
+      while (slice[start - 1] === CR) start--
+      while (slice[end + 1] === CR) end++
+      if (end - start + 1 > MOST_CARRIAGE_RETURNS) return true
+    }
+    let end = slice.length
+    while (slice[end - 1] === CR) end--
+    run = slice.length - end
+    return false
   }
 }
 
@@ -227,22 +372,13 @@ const isReadable = ({ node }: Part, type: string): boolean =>
   (type === 'text/plain' || type === 'text/html') &&
   (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
 
-function textOf(part: Part, type: string): string {
-  const bytes = bytesOf(part)
-  const charset = part.node.charset === false ? null : part.node.charset
+function textOf({ node }: Part, type: string, bytes: Uint8Array): string {
+  const charset = node.charset === false ? null : node.charset
   const text = (type === 'text/html' ? decodeHtml(bytes, charset) : decodeText(bytes, charset))
     .replaceAll('\0', '')
     .replaceAll('\r\n', '\n')
-  return part.node.flowed && type === 'text/plain' ? libmime.decodeFlowed(text, part.node.delSp) : text
+  return node.flowed && type === 'text/plain' ? libmime.decodeFlowed(text, node.delSp) : text
 }
-
-function bytesOf({ node, chunks }: Part): Uint8Array {
-  const encoded = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
-  return decodeTransfer(encoded, node.multipart === false && node.encoding !== false ? node.encoding : '')
-}
-
-/** In a buffer of their own, which can be given away: what was not encoded still lies in the raw message. */
-const ownBytes = (bytes: Uint8Array): Uint8Array => (bytes instanceof Buffer ? new Uint8Array(bytes) : bytes)
 
 function contentIdOf({ node }: Part): string | null {
   const value = node.headers === false ? '' : node.headers.getFirst('content-id')

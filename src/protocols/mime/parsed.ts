@@ -9,8 +9,19 @@ export interface ParsedAttachment {
   /** Without angle brackets. */
   readonly contentId: string | null
   readonly disposition: 'attachment' | 'inline'
-  /** Decoded; nothing else lies in its buffer. */
+  /** Decoded; nothing else lies in its buffer. Of what has a `file`, only the first 256 KiB. */
   readonly content: Uint8Array
+  /** All of it, when it is large and whoever parsed it wanted files; left out: `content` is all of it. */
+  readonly file?: WholeFile
+}
+
+/** A large attachment, decoded, in a file of its own; who parsed says in what form. */
+export interface WholeFile {
+  readonly path: string
+  /** The first 16 bytes of the SHA-256 of the attachment. */
+  readonly hash: Uint8Array
+  /** Of the attachment. */
+  readonly sizeBytes: number
 }
 
 /** Header fields and bodies of a message, decoded to Unicode. Bounded by `parse.ts`. */
@@ -33,7 +44,9 @@ export interface ParsedMessage {
   readonly references: readonly string[]
   /** Milliseconds since the epoch; null: none, or none that can be read. */
   readonly dateMs: number | null
+  /** The first 2 MiB of it; a part that goes beyond is an attachment as well, with all of it. */
   readonly text: string | null
+  /** The same holds for it. */
   readonly html: string | null
   readonly attachments: readonly ParsedAttachment[]
   /**

@@ -3,19 +3,49 @@
  * the decoders of the libraries take minutes for a line of spaces and a hundred times its size for base64 that is padded everywhere.
  */
 
-/** The octets of a part. What no encoding explains is kept as it is; the result may be the argument itself. */
-export function decodeTransfer(bytes: Uint8Array, encoding: string): Uint8Array {
-  if (encoding === 'base64') return decodeBase64(bytes)
-  if (encoding === 'quoted-printable') return decodeQuotedPrintable(bytes)
-  return bytes
+export interface TransferDecoder {
+  /** What is certain after these octets; it may be the argument itself. */
+  push(bytes: Uint8Array): Uint8Array
+  /** What is left. */
+  end(): Uint8Array
 }
 
+const NOTHING = new Uint8Array(0)
+
+/** Decodes a part piece by piece; the pieces may end anywhere. What no encoding explains is kept as it is. */
+export function transferDecoder(encoding: string): TransferDecoder {
+  if (encoding === 'base64') return base64Decoder()
+  if (encoding === 'quoted-printable') return quotedPrintableDecoder()
+  return { push: (bytes) => bytes, end: () => NOTHING }
+}
+
+/** Digits that do not make up three octets yet, with what stands between them; more is no base64 that needs to be fast. */
+const MOST_CARRIED_CHARACTERS = 1024
+
 /** RFC 2045 §6.8: other characters are ignored; padding ends a run of digits, and another may follow. */
-export function decodeBase64(bytes: Uint8Array): Uint8Array {
-  try {
-    return Uint8Array.fromBase64(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'))
-  } catch {
-    return decodeBrokenBase64(bytes)
+function base64Decoder(): TransferDecoder {
+  let carried = ''
+  let broken: ReturnType<typeof brokenBase64Decoder> | undefined
+  const pushBroken = (text: string): Uint8Array => {
+    broken ??= brokenBase64Decoder()
+    return broken(Buffer.from(text, 'latin1'))
+  }
+  return {
+    push(bytes) {
+      if (broken) return broken(bytes)
+      const text = carried + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+      carried = ''
+      const out = new Uint8Array(Math.ceil((text.length * 3) / 4))
+      try {
+        const { read, written } = out.setFromBase64(text, { lastChunkHandling: 'stop-before-partial' })
+        if (text.length - read > MOST_CARRIED_CHARACTERS) return pushBroken(text)
+        carried = text.slice(read)
+        return out.subarray(0, written)
+      } catch {
+        return pushBroken(text)
+      }
+    },
+    end: () => (broken || carried === '' ? NOTHING : pushBroken(carried)),
   }
 }
 
@@ -28,38 +58,79 @@ for (const [value, digit] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 DIGITS[0x2d] = 62
 DIGITS[0x5f] = 63
 
-function decodeBrokenBase64(bytes: Uint8Array): Uint8Array {
-  const out = new Uint8Array(Math.ceil((bytes.length * 3) / 4))
-  let length = 0
+/** For everything else that claims to be base64, one octet after the other. */
+function brokenBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
   let bits = 0
   let bitCount = 0
-  for (const byte of bytes) {
-    if (byte === EQUALS) {
-      bitCount = 0
-      continue
+  return (bytes) => {
+    const out = new Uint8Array(Math.ceil((bytes.length * 3) / 4) + 1)
+    let length = 0
+    for (const byte of bytes) {
+      if (byte === EQUALS) {
+        bitCount = 0
+        continue
+      }
+      const digit = DIGITS[byte] ?? IGNORED
+      if (digit === IGNORED) continue
+      bits = ((bits << 6) | digit) & 0xffff
+      bitCount += 6
+      if (bitCount >= 8) {
+        bitCount -= 8
+        out[length++] = (bits >> bitCount) & 0xff
+      }
     }
-    const digit = DIGITS[byte] ?? IGNORED
-    if (digit === IGNORED) continue
-    bits = ((bits << 6) | digit) & 0xffff
-    bitCount += 6
-    if (bitCount >= 8) {
-      bitCount -= 8
-      out[length++] = (bits >> bitCount) & 0xff
-    }
+    return out.slice(0, length)
   }
-  return out.slice(0, length)
 }
 
 const LF = 0x0a
 const CR = 0x0d
 
+/** A run of white space that is longer is kept even at the end of a line: only the end of the run tells that it stands there. */
+const LONGEST_RUN_BYTES = 64 * 1024
+
 /** RFC 2045 §6.7: white space at the end of a line was added on the way; `=` before anything but two hex digits stands for itself. */
-export function decodeQuotedPrintable(bytes: Uint8Array): Uint8Array {
-  const out = new Uint8Array(bytes.length)
+function quotedPrintableDecoder(): TransferDecoder {
+  let carried: Uint8Array = NOTHING
+  return {
+    push(bytes) {
+      const all = carried.length === 0 ? bytes : Buffer.concat([carried, bytes])
+      const known = beforeSoftBreak(all)
+      const certain = beforeSpace(all, known)
+      const until = certain === 0 && known > LONGEST_RUN_BYTES ? known : certain
+      const { out, consumed } = decodeQuotedPrintable(all, until, false)
+      carried = all.slice(consumed)
+      return out
+    },
+    end: () => decodeQuotedPrintable(carried, carried.length, true).out,
+  }
+}
+
+/** Up to where no `=` stands that may begin a soft line break of which the end is not here yet. */
+function beforeSoftBreak(bytes: Uint8Array): number {
+  const first = bytes.indexOf(EQUALS, Math.max(0, bytes.length - LONGEST_SOFT_BREAK - 2))
+  return first === -1 ? bytes.length : first
+}
+
+/** Up to where no white space stands that may be the end of a line. */
+function beforeSpace(bytes: Uint8Array, end: number): number {
+  let index = end
+  while (index > 0 && (bytes[index - 1] === 0x20 || bytes[index - 1] === 0x09 || bytes[index - 1] === CR)) index--
+  return index
+}
+
+/** @param until octets that follow it are only looked at, and belong to the next call as far as they were not consumed */
+function decodeQuotedPrintable(
+  bytes: Uint8Array,
+  until: number,
+  isLast: boolean,
+): { readonly out: Uint8Array; readonly consumed: number } {
+  const out = new Uint8Array(until)
   let length = 0
   /** Length without white space that stands there unencoded. */
   let solidLength = 0
-  for (let index = 0; index < bytes.length; index++) {
+  let index = 0
+  for (; index < until; index++) {
     const byte = bytes[index] ?? 0
     if (byte === EQUALS) {
       const softBreak = softBreakEnd(bytes, index + 1)
@@ -81,7 +152,7 @@ export function decodeQuotedPrintable(bytes: Uint8Array): Uint8Array {
       if (byte !== 0x20 && byte !== 0x09) solidLength = length
     }
   }
-  return out.slice(0, solidLength)
+  return { out: out.slice(0, isLast ? solidLength : length), consumed: index }
 }
 
 /** Most white space that is looked at after a `=`; more stands for itself. */

@@ -60,15 +60,15 @@ async function startCircle(): Promise<Circle> {
     ...service,
     one: await make('one'),
     two: await make('two'),
-    async comesToTwo(headers = {}) {
+    async comesToTwo({ 'Message-ID': messageId = '<question@elsewhere.test>', ...headers } = {}) {
       const transport = createTransport({ host: '127.0.0.1', port, tls: { rejectUnauthorized: false } })
       const { rejected } = await transport.sendMail({
         from: 'one@sender.test',
         to: 'two@sender.test',
         subject: 'A question',
         text: 'Who are you?',
-        messageId: '<question@elsewhere.test>',
-        headers: { ...headers },
+        messageId,
+        headers,
       })
       transport.close()
       expect(rejected).toEqual([])
@@ -129,6 +129,16 @@ test('when both answer by themselves, a message from one to the other is answere
   expect(app.db.query('SELECT from_address AS "from", subject FROM emails').all()).toEqual([
     { from: 'two@sender.test', subject: 'Auto: A question' },
   ])
+})
+
+test('an automatic answer to a message without a usable Message-ID stands in the thread of the message', async () => {
+  await using circle = await startCircle()
+  const { api, app, two } = circle
+  await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
+  await circle.comesToTwo({ 'Message-ID': `<${'a'.repeat(600)}@elsewhere.test>` })
+  await eventually(() => app.db.query('SELECT id FROM emails').get())
+  const threads = (await api('GET', `${two}/threads`)).body
+  expect(at(threads, 'data')).toMatchObject([{ subject: 'A question', message_count: 2 }])
 })
 
 test('a message that a program made is received and not answered', async () => {

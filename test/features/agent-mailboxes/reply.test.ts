@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createMailbox, deleteMailbox } from '#features/agent-mailboxes/mailboxes.ts'
+import { deleteMessage } from '#features/agent-mailboxes/messages.ts'
 import { replySubject, replyTo, threadHeaders } from '#features/agent-mailboxes/reply.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
@@ -204,6 +205,44 @@ test('a reply to a message without Message-ID is sent without threading headers'
   const message = await service.receives({ messageId: null })
   const answer = await service.api('POST', `${message}/reply`, BODY)
   expect(await service.detail(at(answer.body, 'data', 'id'))).toMatchObject({ status: 'queued', headers: {} })
+})
+
+test.each([
+  ['without a Message-ID', null],
+  ['with a Message-ID that no header of ours can carry', `<${'a'.repeat(600)}@x.test>`],
+  ['with the Message-ID of another thread', '<earlier@x.test>'],
+])('a reply to a message %s stands in the thread of the message, as does what comes back to it', async (_, messageId) => {
+  await using service = await createMailboxApi()
+  const { api, path } = service
+  await service.receives({ messageId: '<beginning@x.test>', subject: 'Ours' })
+  const message = await service.receives({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
+  await service.receives({ messageId: '<other@x.test>', subject: 'Not ours' })
+  await service.receives({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
+  const answer = await api('POST', `${message}/reply`, BODY)
+  await service.receives({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
+  const threads = (await api('GET', `${path}/threads`)).body
+  const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [row['subject'], row['message_count']])
+  expect(counts.toSorted()).toEqual([
+    ['Not ours', 2],
+    ['Ours', 4],
+  ])
+})
+
+test('a reply whose thread goes while it is accepted begins one', async () => {
+  await using service = await createMailboxApi()
+  const { api, app, actor, mailbox, path } = service
+  const message = await service.receives({ messageId: null })
+  const id = message.slice(message.lastIndexOf('/') + 1)
+  const deleting: Promise<void>[] = []
+  const replying = replyTo(app, actor, { mailboxId: formatUuid(mailbox().uuid), messageId: id }, BODY, {
+    idempotencyHeader: undefined,
+    // After the message is read, before anything is written.
+    admit: () => void deleting.push(deleteMessage(app, actor, formatUuid(mailbox().uuid), id)),
+  })
+  await Promise.all([replying, ...deleting])
+  const threads = (await api('GET', `${path}/threads`)).body
+  expect(threads).toMatchObject({ data: [{ subject: 'Re: A question', message_count: 1 }], pagination: { total: 1 } })
+  expect((await api('GET', path)).body).toMatchObject({ data: { thread_count: 1, message_count: 0 } })
 })
 
 describe('a reply is refused, and nothing is stored,', () => {

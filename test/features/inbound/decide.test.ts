@@ -79,6 +79,7 @@ describe('our own addresses', () => {
     'ABUSE@Mail.Tassis.Test',
     'fbl@mail.tassis.test',
     'postmaster@send.closed.test',
+    '"Postmaster"@mail.tassis.test',
   ])('%s is for the operator', (address) => {
     expect(decide(address)).toEqual({ kind: 'host', address })
   })

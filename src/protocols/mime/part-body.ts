@@ -1,0 +1,62 @@
+/** @module The content of a part while the message is read: decoded as it comes, in memory as long as it is small, in a file when it is large. */
+import type { WholeFile } from './parsed.ts'
+import { joined } from './source.ts'
+import { transferDecoder } from './transfer-encoding.ts'
+
+/** Takes what is too large for memory. What it throws is no fault of the message. */
+export interface FileWriter {
+  write(bytes: Uint8Array): void
+  finish(): WholeFile
+}
+
+export interface PartBody {
+  readonly isEmpty: boolean
+  push(encoded: Uint8Array): void
+  end(): PartContent
+}
+
+export interface PartContent {
+  /** Decoded; of what is in a file only the beginning. It may be a view of the message. */
+  readonly start: Uint8Array
+  readonly sizeBytes: number
+  /** All of it, when it is larger than what may be in memory. */
+  readonly file: WholeFile | undefined
+}
+
+/**
+ * @param encoding Content-Transfer-Encoding in lower case
+ * @param memoryBytes a larger content goes to a file
+ * @param newFile left out: everything stays in memory
+ */
+export function partBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {
+  const decoder = transferDecoder(encoding)
+  const kept: Uint8Array[] = []
+  let sizeBytes = 0
+  let isEmpty = true
+  let file: FileWriter | undefined
+  const add = (decoded: Uint8Array): void => {
+    if (decoded.length === 0) return
+    sizeBytes += decoded.length
+    if (file) file.write(decoded)
+    else kept.push(decoded)
+    if (file || !newFile || sizeBytes <= memoryBytes) return
+    file = newFile()
+    for (const piece of kept) file.write(piece)
+    const start = joined(kept).slice(0, memoryBytes)
+    kept.length = 0
+    kept.push(start)
+  }
+  return {
+    get isEmpty() {
+      return isEmpty
+    },
+    push(encoded) {
+      isEmpty = false
+      add(decoder.push(encoded))
+    },
+    end() {
+      add(decoder.end())
+      return { start: joined(kept), sizeBytes, file: file?.finish() }
+    },
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * @module Debian's swaks as a client of the listener: each way of handing a message in, what the session answers, and what the API then shows. Never speaks
+ * to anything but the listener of its own service.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
+
+const isAvailable =
+  process.env['CI'] === 'true' || process.env['REQUIRE_POSTFIX'] === 'true' || Bun.which('swaks') !== null
+if (!isAvailable) console.warn('Tests with swaks are skipped: the package swaks is not installed')
+const suite = describe.skipIf(!isAvailable)
+
+const ANN = 'ann@receiver.test'
+const SUPPORT = `support@${INBOUND_DOMAIN}`
+
+suite('swaks', () => {
+  let office: PostOffice
+  let folder: string
+  beforeAll(async () => {
+    office = await startPostOffice()
+    folder = mkdtempSync(join(tmpdir(), 'tassis-swaks-'))
+  })
+  afterAll(async () => {
+    rmSync(folder, { recursive: true, force: true })
+    expectBalanced(office)
+    await office[Symbol.asyncDispose]()
+  })
+
+  interface Session {
+    /** 0: handed in; 24: refused at RCPT; 26: refused at the final dot. */
+    readonly exitCode: number
+    /** Both sides, each line with swaks' sign before it: `~` is TLS. */
+    readonly transcript: string
+    /** Replies of 4xx and 5xx. */
+    readonly refusals: readonly string[]
+  }
+
+  /** Resolves when what it handed in is processed. */
+  async function swaks(...options: readonly string[]): Promise<Session> {
+    const server = ['--server', '127.0.0.1', '--port', String(office.inboundPort), '--ehlo', 'client.receiver.test']
+    const child = Bun.spawn(['swaks', ...server, ...options], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+    const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+    await office.processed()
+    const transcript = stdout + stderr
+    return {
+      exitCode,
+      transcript,
+      refusals: transcript.split('\n').flatMap((line) => /^<(?:\*\*|~\*) +([45].*)$/.exec(line)?.[1] ?? []),
+    }
+  }
+
+  const TAKEN = { exitCode: 0, refusals: [] }
+  const outcome = ({ exitCode, refusals }: Session) => ({ exitCode, refusals })
+
+  /** What the API shows of inbound mail with a subject. */
+  async function shown(subject: string): Promise<Record<string, unknown>[]> {
+    const { body } = await office.api('GET', '/v1/inbound?per_page=100')
+    return (at(body, 'data') as Record<string, unknown>[]).filter((email) => email['subject'] === subject)
+  }
+
+  const bytesOf = async (path: string): Promise<Buffer> => {
+    const answer = await fetch(`${office.url}${path}`, { headers: { authorization: `Bearer ${office.key}` } })
+    expect(answer.status).toBe(200)
+    return Buffer.from(await answer.arrayBuffer())
+  }
+
+  const letter = (subject: string, to = SUPPORT, from = ANN): string[] => [
+    '--from',
+    from,
+    '--to',
+    to,
+    '--header',
+    `Subject: ${subject}`,
+  ]
+
+  test('hands a message in in clear, which the API shows as it came', async () => {
+    expect(outcome(await swaks(...letter('Plain'), '--body', 'Hello there.'))).toEqual(TAKEN)
+    const [email, ...others] = await shown('Plain')
+    expect(others).toEqual([])
+    expect<unknown>(email).toMatchObject({
+      status: 'no_route',
+      mail_from: ANN,
+      rcpt_to: [SUPPORT],
+      from_address: ANN,
+      to_addresses: [SUPPORT],
+      message_id: expect.stringMatching(/^<.+>$/),
+      attachments: [],
+      source_ip: '127.0.0.1',
+      spf_result: 'pass',
+      error_message: null,
+    })
+    const detail = await office.api('GET', `/v1/inbound/${email?.['id']}`)
+    expect(at(detail.body, 'data')).toMatchObject({
+      text_body: 'Hello there.\n\n\n',
+      html_body: null,
+      raw_headers: { subject: 'Plain', from: ANN, to: SUPPORT, 'x-mailer': expect.stringContaining('swaks') },
+    })
+    const raw = (await bytesOf(`/v1/inbound/${email?.['id']}/raw`)).toString()
+    expect(raw).toMatch(/^Return-Path: <ann@receiver\.test>\r\n/)
+    expect(raw).toContain(`\r\n\tby ${HOST} with ESMTP;\r\n`)
+    expect(raw).toEndWith('\r\n\r\nHello there.\r\n\r\n\r\n')
+  })
+
+  test('hands a message in over TLS, which the trace field says', async () => {
+    const session = await swaks(...letter('Secret'), '--tls')
+    expect(outcome(session)).toEqual(TAKEN)
+    expect(session.transcript).toMatch(/=== TLS started with cipher TLSv1\.[23]:/)
+    expect(session.transcript).toMatch(/\n ~> MAIL FROM:/)
+    const [email] = await shown('Secret')
+    const raw = (await bytesOf(`/v1/inbound/${email?.['id']}/raw`)).toString()
+    expect(raw).toMatch(/by mail\.tassis\.test with ESMTPS \(TLSv1\.[23] TLS_\w+\);/)
+  })
+
+  test('says its commands without waiting for replies, which come in their order', async () => {
+    const session = await swaks(...letter('Pipelined'), '--pipeline')
+    expect(outcome(session)).toEqual(TAKEN)
+    expect(session.transcript).toContain(
+      [
+        ` -> MAIL FROM:<${ANN}>`,
+        ` -> RCPT TO:<${SUPPORT}>`,
+        ' -> DATA',
+        '<-  250 2.1.0 Accepted',
+        '<-  250 2.1.5 Accepted',
+        '<-  354 ',
+      ].join('\n'),
+    )
+    expect(await shown('Pipelined')).toHaveLength(1)
+  })
+
+  test('attaches a file, which comes out byte for byte', async () => {
+    const content = Buffer.from(Array.from({ length: 100_000 }, (_, index) => (index * 7 + (index >> 8)) % 256))
+    const path = join(folder, 'data.bin')
+    writeFileSync(path, content)
+    const attach = ['--attach-type', 'application/x-data', '--attach-name', 'räport.bin', '--attach', `@${path}`]
+    expect(outcome(await swaks(...letter('Attached'), '--attach-body', 'See there.', ...attach))).toEqual(TAKEN)
+    const [email] = await shown('Attached')
+    const attachments = at(email, 'attachments') as Record<string, unknown>[]
+    const index = attachments.findIndex((each) => each['content_type'] === 'application/x-data')
+    expect(attachments[index]).toMatchObject({ filename: 'räport.bin', size: content.length })
+    expect((await bytesOf(`/v1/inbound/${email?.['id']}/attachments/${index}`)).equals(content)).toBe(true)
+  })
+
+  test('from the null reverse-path is taken as any other mail', async () => {
+    expect(outcome(await swaks(...letter('Null', SUPPORT, '<>')))).toEqual(TAKEN)
+    expect(await shown('Null')).toMatchObject([{ mail_from: '', status: 'no_route', spf_result: 'none' }])
+  })
+
+  const MAILBOXES = [
+    'postmaster',
+    'Postmaster',
+    `postmaster@${HOST}`,
+    `abuse@${HOST}`,
+    `postmaster@send.${INBOUND_DOMAIN}`,
+  ]
+  test.each(MAILBOXES)('to %s is kept for the operator, and shown to no account', async (to) => {
+    const subject = `To ${to}`
+    expect(outcome(await swaks(...letter(subject, to)))).toEqual(TAKEN)
+    expect(office.operatorMail().filter((mail) => mail.subject === subject)).toEqual([
+      {
+        kind: to.startsWith('abuse') ? 'abuse' : 'postmaster',
+        to: to.includes('@') ? to : `postmaster@${HOST}`,
+        subject,
+        reason: 'It is addressed to the operator.',
+      },
+    ])
+    expect(await shown(subject)).toEqual([])
+  })
+
+  const REFUSED: readonly (readonly [what: string, to: string, reply: string])[] = [
+    ['an address of the host that is none', `nobody@${HOST}`, '550 5.1.1 There is no such address here'],
+    ['a domain that is registered and takes no mail', 'ada@sender.test', '550 5.1.1 This domain takes no mail here'],
+    ['a foreign domain', 'bob@elsewhere.test', '550 5.7.1 Relaying denied: this host takes no mail for that domain'],
+    ['a forged return path', `b-${'a'.repeat(32)}@send.sender.test`, '550 5.1.1 There is no such address here'],
+    ['a foreign domain behind a percent sign', `bob%elsewhere.test@${HOST}`, '550 5.1.1 There is no such address here'],
+    [
+      'a foreign domain behind ours',
+      `"${SUPPORT}"@elsewhere.test`,
+      '550 5.7.1 Relaying denied: this host takes no mail for that domain',
+    ],
+    [
+      'an address beyond ASCII without SMTPUTF8',
+      `jürgen@${INBOUND_DOMAIN}`,
+      '553 5.6.7 An address that is not ASCII needs SMTPUTF8',
+    ],
+  ]
+  test.each(REFUSED)('to %s is refused in the session, and nothing of it is kept', async (what, to, reply) => {
+    const before = office.operatorMail().length
+    expect(outcome(await swaks(...letter(what, to)))).toEqual({ exitCode: 24, refusals: [reply] })
+    expect(await shown(what)).toEqual([])
+    expect(office.operatorMail()).toHaveLength(before)
+  })
+
+  test('an address beyond ASCII is taken with SMTPUTF8, which swaks cannot say', async () => {
+    const to = `jürgen@${INBOUND_DOMAIN}`
+    expect(await office.handIn({ mailFrom: ANN, to, raw: 'Subject: Beyond\r\n\r\nHi.\r\n' })).toEqual([
+      '250 2.6.0 The message is taken in',
+    ])
+    expect(await shown('Beyond')).toMatchObject([{ rcpt_to: [to] }])
+  })
+
+  test('to one address that is taken and one that is not is handed in for the first', async () => {
+    const { exitCode, refusals } = await swaks(...letter('Both', `${SUPPORT},bob@elsewhere.test`))
+    expect([exitCode, refusals]).toEqual([0, ['550 5.7.1 Relaying denied: this host takes no mail for that domain']])
+    expect(await shown('Both')).toMatchObject([{ rcpt_to: [SUPPORT] }])
+  })
+
+  test('a message of 60 MB is read to its end and refused, and the next one is taken', async () => {
+    const path = join(folder, 'large.eml')
+    writeFileSync(path, `Subject: Large\r\n\r\n${`${'x'.repeat(998)}\r\n`.repeat(60_000)}`)
+    const { exitCode, refusals, transcript } = await swaks(
+      '--from',
+      ANN,
+      '--to',
+      SUPPORT,
+      '--suppress-data',
+      '--data',
+      `@${path}`,
+    )
+    expect([exitCode, refusals]).toEqual([26, [expect.stringMatching(/^552 5\.3\.4 /)]])
+    expect(transcript).toContain('<-  250 SIZE 41943040')
+    expect(await shown('Large')).toEqual([])
+    expect(outcome(await swaks(...letter('After the large one')))).toEqual(TAKEN)
+  })
+})
