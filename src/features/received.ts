@@ -20,7 +20,7 @@ export interface Envelope {
 }
 
 /** An attachment whose content is in the content store. */
-export interface StoredAttachment extends Omit<ParsedAttachment, 'content'> {
+export interface StoredAttachment extends Omit<ParsedAttachment, 'content' | 'file'> {
   readonly sizeBytes: number
   readonly ref: number
 }

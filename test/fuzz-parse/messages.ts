@@ -35,7 +35,8 @@ function noise(bytes: number, seed = 1): Buffer {
   return out
 }
 
-const base64Lines = (bytes: Uint8Array): string => `${Buffer.from(bytes).toString('base64').replace(/.{76}/g, '$&\r\n')}\r\n`
+const base64Lines = (bytes: Uint8Array): string =>
+  `${Buffer.from(bytes).toString('base64').replace(/.{76}/g, '$&\r\n')}\r\n`
 
 const HEAD = 'From: a@sender.test\r\nSubject: hostile\r\nMIME-Version: 1.0\r\n'
 const typed = (type: string, encoding = '7bit'): string =>
@@ -77,10 +78,18 @@ export const messages: readonly HostileMessage[] = [
   single('40 MiB of line feeds in base64', typed('text/plain', 'base64'), base64Lines(Buffer.alloc(57 * 100, '\n'))),
   single('40 MiB of HTML', typed('text/html; charset=utf-8'), `<p><b>${WORDS}</b><br>\r\n`),
   single('40 MiB of open tags', typed('text/html'), '<div>\r\n'),
-  single('text in UTF-8 and base64', typed('text/plain; charset=utf-8', 'base64'), base64Lines(Buffer.from(WORDS.repeat(200)).subarray(0, 57 * 180))),
+  single(
+    'text in UTF-8 and base64',
+    typed('text/plain; charset=utf-8', 'base64'),
+    base64Lines(Buffer.from(WORDS.repeat(200)).subarray(0, 57 * 180)),
+  ),
   single('text in ISO-2022-JP', typed('text/plain; charset=iso-2022-jp'), '\x1b$B%F%9%H%a!<%k\x1b(B\r\n'),
   single('text in UTF-7', typed('text/plain; charset=utf-7'), 'a+AOQ-+2D3eAA-b\r\n'),
-  single('text in an unknown charset', typed('text/plain; charset=x-nobody-knows', '8bit'), Uint8Array.from({ length: 64 }, (_, i) => (i === 62 ? 13 : i === 63 ? 10 : 128 + i))),
+  single(
+    'text in an unknown charset',
+    typed('text/plain; charset=x-nobody-knows', '8bit'),
+    Uint8Array.from({ length: 64 }, (_, i) => (i === 62 ? 13 : i === 63 ? 10 : 128 + i)),
+  ),
   single('flowing text', typed('text/plain; format=flowed; delsp=yes'), '> flowed text that goes on \r\n'),
   single('quoted-printable', typed('text/plain; charset=utf-8', 'quoted-printable'), '=C3=A4=C3=B6=\r\n'),
   single('quoted-printable of soft breaks', typed('text/plain', 'quoted-printable'), '=\r\n'),
@@ -123,13 +132,25 @@ export const messages: readonly HostileMessage[] = [
     },
   },
   ofParts('10,000 parts of 4 KB of text', 9_990, () => `Content-Type: text/plain\r\n\r\n${LINE.repeat(52)}`),
-  ofParts('10,000 parts of 4 KB of HTML', 9_990, () => `Content-Type: text/html; charset=utf-8\r\n\r\n${`<p>${WORDS}</p>\r\n`.repeat(40)}`),
+  ofParts(
+    '10,000 parts of 4 KB of HTML',
+    9_990,
+    () => `Content-Type: text/html; charset=utf-8\r\n\r\n${`<p>${WORDS}</p>\r\n`.repeat(40)}`,
+  ),
   ofParts('10,000 empty parts', 9_990, () => '\r\n'),
   ofParts('a million parts', 1_000_000, () => '\r\n'),
-  ofParts('10,000 parts of 20 fields', 9_990, () => `${'X-Field: value\r\n'.repeat(19)}Content-Type: text/plain\r\n\r\na`),
+  ofParts(
+    '10,000 parts of 20 fields',
+    9_990,
+    () => `${'X-Field: value\r\n'.repeat(19)}Content-Type: text/plain\r\n\r\na`,
+  ),
   ofParts('39 parts with a header of 1 MiB', 39, () => `X: ${'a'.repeat(1_000_000)}\r\n\r\na`),
   ofParts('39 parts with 5,000 fields', 39, () => `${'X-Field: value of some length\r\n'.repeat(5_000)}\r\na`),
-  ofParts('1,000 parts with 40 KB of Content-Type', 1_000, () => `Content-Type: text/plain; ${Array.from({ length: 4_000 }, (_, i) => `a${i}=b;`).join('')}\r\n\r\na`),
+  ofParts(
+    '1,000 parts with 40 KB of Content-Type',
+    1_000,
+    () => `Content-Type: text/plain; ${Array.from({ length: 4_000 }, (_, i) => `a${i}=b;`).join('')}\r\n\r\na`,
+  ),
   {
     name: '100 levels, each with a text',
     *pieces() {
@@ -142,8 +163,18 @@ export const messages: readonly HostileMessage[] = [
   { name: '100,000 header lines', pieces: () => [...filled('X-Line: value\r\n', 15 * 69_000), '\r\nx\r\n'] },
   { name: '3 million header lines', pieces: () => filled('X-Line: value\r\n', MOST_BYTES) },
   { name: 'a header line of 40 MiB', pieces: () => ['X: ', ...filled('x', MOST_BYTES)] },
-  { name: '1 MiB of addresses', pieces: () => [HEAD, 'To: ', ...filled('"A, B" <abc@d.test>, ', 1_000_000), '\r\n\r\nx\r\n'] },
-  { name: '1 MiB of encoded words', pieces: () => [`From: a@b.test\r\nSubject: `, ...filled('=?iso-2022-jp?B?GyRCJUYbKEI=?=\r\n ', 1_000_000), '\r\n\r\nx\r\n'] },
+  {
+    name: '1 MiB of addresses',
+    pieces: () => [HEAD, 'To: ', ...filled('"A, B" <abc@d.test>, ', 1_000_000), '\r\n\r\nx\r\n'],
+  },
+  {
+    name: '1 MiB of encoded words',
+    pieces: () => [
+      `From: a@b.test\r\nSubject: `,
+      ...filled('=?iso-2022-jp?B?GyRCJUYbKEI=?=\r\n ', 1_000_000),
+      '\r\n\r\nx\r\n',
+    ],
+  },
   {
     name: 'ten signatures over 40 MiB with many spaces',
     *pieces() {
@@ -179,13 +210,19 @@ export const messages: readonly HostileMessage[] = [
     name: 'three DMARC reports of 9 MiB (zip)',
     *pieces() {
       yield 'From: a@sender.test\r\nSubject: Report Domain: a.test\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n'
-      const xml = Buffer.from(`<?xml version="1.0"?><feedback>${`<record><row><source_ip>192.0.2.1</source_ip></row></record>`.repeat(150_000)}`)
+      const xml = Buffer.from(
+        `<?xml version="1.0"?><feedback>${`<record><row><source_ip>192.0.2.1</source_ip></row></record>`.repeat(150_000)}`,
+      )
       for (let index = 0; index < 3; index++)
         yield `--x\r\nContent-Type: application/zip; name="a!b!1!${index}.zip"\r\nContent-Transfer-Encoding: base64\r\n\r\n${base64Lines(zipOf(xml))}`
       yield '--x--\r\n'
     },
   },
-  single('a report of 30 MiB, not packed', `From: a@sender.test\r\nSubject: Report Domain: a.test\r\nContent-Type: text/xml; name="a!b!1!2.xml"\r\n\r\n`, '<a>\r\n'),
+  single(
+    'a report of 30 MiB, not packed',
+    `From: a@sender.test\r\nSubject: Report Domain: a.test\r\nContent-Type: text/xml; name="a!b!1!2.xml"\r\n\r\n`,
+    '<a>\r\n',
+  ),
   {
     name: 'a bounce with 40 MiB of words',
     mailFrom: '',

@@ -1,4 +1,4 @@
-/** @module What the main thread and the parse Worker say to each other. Types only. */
+/** @module What the main thread and the parse Worker say to each other. Types, and how files are named. */
 import type { Report } from '#features/received.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
@@ -35,13 +35,16 @@ export interface ParseAnswer extends ParsedContent {
   readonly authentication: AuthenticationResult
 }
 
+/** How the files begin that are written for a request: whoever has no use for them finds them by it. */
+export const filePrefix = (id: number): string => `${id}-`
+
 /** What the Worker asks of the main thread's resolver. */
 export type QuestionKind = Exclude<keyof Resolver, 'close' | symbol>
 
 /** Numbers are the main thread's for requests, and the Worker's own for questions. */
 export type ToParseWorker =
   /** Before everything else. */
-  | { readonly type: 'settings'; readonly rawFolder: string }
+  | { readonly type: 'settings'; readonly rawFolder: string; readonly filesFolder: string }
   /** One at a time until it is `parsed`. */
   | { readonly type: 'parse'; readonly id: number; readonly request: ParseRequest }
   | { readonly type: 'dns'; readonly id: number; readonly answer: Answer<unknown> }
@@ -49,11 +52,11 @@ export type ToParseWorker =
 export type FromParseWorker =
   /** The answer to the settings: it has started. */
   | { readonly type: 'ready' }
-  /** It holds attachments as transferred buffers. */
+  /** It holds small attachments as transferred buffers, and names the files of large ones, which the main thread then has. */
   | { readonly type: 'parsed'; readonly id: number; readonly content: ParsedContent }
   /** After `parsed`. */
   | { readonly type: 'authenticated'; readonly id: number; readonly authentication: AuthenticationResult }
-  /** The message could not be read from the store; neither of the others follows. */
+  /** The message could not be read from the store, or its attachments not be written; neither of the others follows. */
   | { readonly type: 'unreadable'; readonly id: number; readonly error: string }
   | { readonly type: 'dns'; readonly id: number; readonly kind: QuestionKind; readonly name: string }
   /** Something of our own went wrong; it goes on. */

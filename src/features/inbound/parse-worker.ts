@@ -1,9 +1,15 @@
 /**
- * @module Entry of the parse Worker: reads a received message, parses it, looks for reports in it and authenticates it. Never writes anything, and asks
- * DNS through the main thread, which has the only cache.
+ * @module Entry of the parse Worker: reads a received message, parses it, looks for reports in it and authenticates it. A message is read piece by piece
+ * and never whole in memory; large attachments are written into files that the main thread adopts. Writes nothing else, and asks DNS through the
+ * main thread, which has the only cache.
  */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
+import { slicesOfFrames } from '#platform/content/frames.ts'
+import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { MiB } from '#platform/units.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -11,14 +17,27 @@ import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import { deliveryReportOf } from '#protocols/dsn/parse.ts'
 import { parseMessage, Unparseable } from '#protocols/mime/parse.ts'
-import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import type { ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
+import type { FileWriter } from '#protocols/mime/part-body.ts'
 import { withoutQuotes } from '#protocols/mime/reply.ts'
+import { joined, type MessageSource } from '#protocols/mime/source.ts'
 import { aggregateReportOf } from '#protocols/reports/parse.ts'
-import type { FromParseWorker, ParsedContent, ParseRequest, QuestionKind, ToParseWorker } from './parse-protocol.ts'
+import {
+  type FromParseWorker,
+  filePrefix,
+  type ParsedContent,
+  type ParseRequest,
+  type QuestionKind,
+  type ToParseWorker,
+} from './parse-protocol.ts'
 
 declare const self: Worker
 
+/** What a larger message leaves behind is cleaned up before the next one, not when the collector comes to it. */
+const LARGE_MESSAGE_BYTES = 4 * MiB
+
 let rawMail: ContentReader | undefined
+let filesFolder = ''
 let lastQuestion = 0
 const questions = new Map<number, (answer: Answer<unknown>) => void>()
 
@@ -28,6 +47,7 @@ self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => {
   switch (data.type) {
     case 'settings':
       rawMail = createContentReader(data.rawFolder)
+      filesFolder = data.filesFolder
       post({ type: 'ready' })
       return
     case 'parse':
@@ -41,33 +61,96 @@ self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => {
 }
 
 async function work(id: number, request: ParseRequest): Promise<void> {
-  let raw: Uint8Array
+  const files = filesOf(id)
+  let message: MessageSource
+  let content: ParsedContent
   try {
     if (!rawMail) throw new Error('the Worker has no settings')
-    raw = rawMail.get(request.rawRef)
+    const { rawRef } = request
+    const reader = rawMail
+    message = { slices: () => readable(() => reader.slices(rawRef)) }
+    content = await parse(id, message, request, files.newFile)
   } catch (error) {
-    return post({ type: 'unreadable', id, error: textOf(error) })
+    files.removeAll()
+    if (!(error instanceof StorageFailure)) throw error
+    return post({ type: 'unreadable', id, error: error.message })
   }
-  const content = await parse(id, raw, request)
   post({ type: 'parsed', id, content }, buffersOf(content))
-  post({ type: 'authenticated', id, authentication: await authenticationOf(id, raw, request) })
+  const authentication = await authenticationOf(id, message, request)
+  post({ type: 'authenticated', id, authentication })
+  if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
 }
 
-async function authenticationOf(id: number, raw: Uint8Array, request: ParseRequest): Promise<AuthenticationResult> {
+/** No fault of the message: a part of it cannot be read or written. */
+class StorageFailure extends Error {
+  override readonly name = 'StorageFailure'
+}
+
+function guarded<T>(act: () => T): T {
+  try {
+    return act()
+  } catch (error) {
+    throw new StorageFailure(textOf(error))
+  }
+}
+
+function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
+  const slices = guarded(() => open()[Symbol.iterator]())
+  for (;;) {
+    const next = guarded(() => slices.next())
+    if (next.done) return
+    yield next.value
+  }
+}
+
+/** The files of a message's large attachments. */
+function filesOf(id: number): { newFile(): FileWriter; removeAll(): void } {
+  const files: { readonly file: PartFile; readonly path: string }[] = []
+  return {
+    newFile() {
+      const path = join(filesFolder, `${filePrefix(id)}${files.length}.zst`)
+      const file = guarded(() => createPartFile(path))
+      files.push({ file, path })
+      return {
+        write: (bytes) => guarded(() => file.write(bytes)),
+        finish: () => guarded(() => file.finish()),
+      }
+    },
+    removeAll() {
+      for (const { file, path } of files) {
+        file.close()
+        rmSync(path, { force: true })
+      }
+    },
+  }
+}
+
+async function authenticationOf(
+  id: number,
+  message: MessageSource,
+  request: ParseRequest,
+): Promise<AuthenticationResult> {
   const { sourceIp, helo, mailFrom, hostname } = request
   try {
-    return await authenticate(raw, { clientIp: sourceIp, helo, mailFrom, hostname }, resolver, systemClock)
+    return await authenticate(message, { clientIp: sourceIp, helo, mailFrom, hostname }, resolver, systemClock)
   } catch (error) {
     post({ type: 'warning', id, error: `authenticating: ${textOf(error)}` })
     return UNKNOWN_AUTHENTICATION
   }
 }
 
-async function parse(id: number, raw: Uint8Array, request: ParseRequest): Promise<ParsedContent> {
+/** Throws a StorageFailure. */
+async function parse(
+  id: number,
+  source: MessageSource,
+  request: ParseRequest,
+  newFile: () => FileWriter,
+): Promise<ParsedContent> {
   let message: ParsedMessage
   try {
-    message = await parseMessage(raw, { mailFrom: request.mailFrom })
+    message = await parseMessage(source, { mailFrom: request.mailFrom, newFile })
   } catch (error) {
+    if (error instanceof StorageFailure) throw error
     if (!(error instanceof Unparseable)) post({ type: 'warning', id, error: `parsing: ${textOf(error)}` })
     return {
       problem: error instanceof Unparseable ? error.message : 'The message cannot be parsed.',
@@ -99,7 +182,7 @@ async function reportOf(
     if (feedback) return { report: { kind: 'feedback', report: feedback } }
     const delivery = deliveryReportOf(message, { mailFrom })
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
-    const aggregate = await aggregateReportOf(message)
+    const aggregate = aggregateReportOf(message, wholeOf)
     if (aggregate === undefined) return {}
     return 'refused' in aggregate
       ? { reportProblem: aggregate.refused }
@@ -109,6 +192,8 @@ async function reportOf(
     return {}
   }
 }
+
+const wholeOf = ({ path }: WholeFile): Uint8Array => joined([...slicesOfFrames(path)])
 
 /** The buffers of attachments, made to be given away: no two share one, and none is the raw message's. */
 function buffersOf(content: ParsedContent): ArrayBuffer[] {

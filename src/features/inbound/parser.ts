@@ -4,6 +4,8 @@
  *
  * waiting → parsing → authenticating → answered
  */
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Timer } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
@@ -11,13 +13,14 @@ import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import type { App } from '../app.ts'
-import type {
-  FromParseWorker,
-  ParseAnswer,
-  ParsedContent,
-  ParseRequest,
-  QuestionKind,
-  ToParseWorker,
+import {
+  type FromParseWorker,
+  filePrefix,
+  type ParseAnswer,
+  type ParsedContent,
+  type ParseRequest,
+  type QuestionKind,
+  type ToParseWorker,
 } from './parse-protocol.ts'
 
 export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
@@ -25,7 +28,8 @@ export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
 export interface Parser {
   /**
    * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; whatever the message itself does is a
-   * `problem` in the answer.
+   * `problem` in the answer. The files of large attachments are then the caller's: to be adopted by the content store, whose file system they are
+   * on, or removed (`removeFiles`).
    */
   parse(request: ParseRequest): Promise<ParseAnswer>
   close(): void
@@ -66,14 +70,20 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
   let running: Running | undefined
   let timer: Timer | undefined
   let isWatchingWork = false
+  let isFolderReady = false
   let isClosed = false
   let lastId = 0
+  const filesFolder = join(app.config.dataDir, 'content', 'incoming')
 
   const isBusy = (): boolean => parsing !== undefined || authenticating.size > 0
 
   const say = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
 
   const start = (): Running => {
+    // What an earlier run left, before the first Worker of this one writes there.
+    if (!isFolderReady) rmSync(filesFolder, { recursive: true, force: true })
+    mkdirSync(filesFolder, { recursive: true, mode: 0o700 })
+    isFolderReady = true
     const started: Running = { worker: newWorker(), isReady: false, silentLooks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromParseWorker>) => {
@@ -86,7 +96,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
     }
     worker.onerror = (event) => died(event.message)
     worker.addEventListener('close', () => died('closed'))
-    say(worker, { type: 'settings', rawFolder: join(app.config.dataDir, 'raw-mail') })
+    say(worker, { type: 'settings', rawFolder: join(app.config.dataDir, 'raw-mail'), filesFolder })
     return started
   }
 
@@ -147,6 +157,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
     app.log.error({ reason, rawRef: guilty?.request.rawRef }, 'parse worker died')
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
     if (guilty) {
+      removeLeftOver(guilty.id)
       // Says nothing of the message, and would be the same for the next one.
       if (!dead.isReady) guilty.reject(new Error(`the parse worker could not be started: ${reason}`))
       // Whoever was tried alone has no others.
@@ -154,6 +165,12 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
       else guilty.resolve({ problem, strippedText: null, authentication: UNKNOWN_AUTHENTICATION })
     }
     pump()
+  }
+
+  /** What a dead Worker had begun to write. */
+  const removeLeftOver = (id: number): void => {
+    for (const name of readdirSync(filesFolder))
+      if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
   const pump = (): void => {
@@ -209,4 +226,9 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
       for (const job of open) job.reject(new Error('the parser is closed'))
     },
   }
+}
+
+/** Removes the files of an answer that nobody adopted. */
+export async function removeFiles({ message }: ParsedContent): Promise<void> {
+  for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
 }

@@ -9,14 +9,15 @@ import type { Destination, Envelope, Received, StoredMessage } from '#features/r
 import type { Timer } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { MiB, seconds } from '#platform/units.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import type { WholeFile } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
 import { applyEffects, type Effects, type Prepared, partsOf } from './effects.ts'
-import { createParser, type ParseAnswer, type Parser } from './parser.ts'
+import { createParser, type ParseAnswer, type Parser, removeFiles } from './parser.ts'
 
 interface Receipt {
   readonly id: number
@@ -45,9 +46,17 @@ const sql = prepared((db) => ({
 const MOST_AT_ONCE = 32
 /** Octets of them; a larger message is processed alone. Parsed, a message takes several times its size. */
 const MOST_BYTES_AT_ONCE = 24 * MiB
+/** Octets of parts that are stored at once. */
+const GROUP_BYTES = 1 * MiB
 /** A message with which the process died so often is stored without being looked into. */
 const MOST_ATTEMPTS = 3
-const STORAGE_RETRY_MS = seconds(5)
+/** A message whose raw form could not be read so often is stored without it. */
+const MOST_READS = 5
+/** What could not be stored is tried again after this, then twice as long each time. */
+const FIRST_RETRY_MS = seconds(5)
+const LONGEST_RETRY_MS = minutes(5)
+/** While so many wait for another try, nothing new is begun: it is not the messages that fail. */
+const MOST_RESTING = 32
 const STOP_GRACE_MS = seconds(8)
 
 /** Messages that wait to be processed, or are being processed. */
@@ -61,8 +70,13 @@ export class InboundProcessor {
   #lastTaken = 0
   #inHand = 0
   #bytesInHand = 0
-  /** What has to be tried again, because it could not be stored. */
+  /** What is due to be tried again. */
   readonly #again: Receipt[] = []
+  /** Receipts that wait for another try, and how often each has failed. */
+  readonly #failures = new Map<number, number>()
+  readonly #resting = new Map<number, Timer>()
+  /** How often the raw form of a receipt could not be read. */
+  readonly #unreadable = new Map<number, number>()
   /** Receipts whose attempt was counted in this run. */
   readonly #begun = new Set<number>()
   #timer: Timer | undefined
@@ -89,6 +103,7 @@ export class InboundProcessor {
     this.#isStopping = true
     this.#stopListening()
     this.#timer?.cancel()
+    for (const timer of this.#resting.values()) timer.cancel()
     const grace = this.#app.clock.after(graceMs, () => this.#close())
     if (graceMs === 0) this.#close()
     await Promise.all(this.#running)
@@ -107,9 +122,10 @@ export class InboundProcessor {
   #pump(): void {
     try {
       while (!this.#isStopping) {
-        const next = this.#again[0] ?? sql(this.#app.db).after.get(this.#lastTaken, 1) ?? undefined
+        const [again] = this.#again
+        const next = again ?? this.#nextTaken()
         if (!next || !this.#hasRoom(next)) return
-        if (this.#again[0] === next) this.#again.shift()
+        if (next === again) this.#again.shift()
         else this.#lastTaken = next.id
         this.#background(next)
       }
@@ -119,9 +135,27 @@ export class InboundProcessor {
     }
   }
 
+  #nextTaken(): Receipt | undefined {
+    if (this.#resting.size >= MOST_RESTING) return undefined
+    return sql(this.#app.db).after.get(this.#lastTaken, 1) ?? undefined
+  }
+
   #pumpLater(): void {
     this.#timer?.cancel()
-    this.#timer = this.#app.clock.after(STORAGE_RETRY_MS, () => this.#pump())
+    this.#timer = this.#app.clock.after(FIRST_RETRY_MS, () => this.#pump())
+  }
+
+  /** One that fails again and again waits longer each time, and holds nobody else up. */
+  #rest(receipt: Receipt): void {
+    const failures = (this.#failures.get(receipt.id) ?? 0) + 1
+    this.#failures.set(receipt.id, failures)
+    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS)
+    const timer = this.#app.clock.after(delayMs, () => {
+      this.#resting.delete(receipt.id)
+      this.#again.push(receipt)
+      this.#pump()
+    })
+    this.#resting.set(receipt.id, timer)
   }
 
   #hasRoom({ sizeBytes }: Receipt): boolean {
@@ -138,15 +172,13 @@ export class InboundProcessor {
           { err: error, receipt: receipt.id },
           'a received message could not be processed; it is tried again',
         )
-        this.#again.push(receipt)
-        this.#pumpLater()
+        this.#rest(receipt)
       })
       .finally(() => {
         this.#inHand--
         this.#bytesInHand -= receipt.sizeBytes
         this.#running.delete(work)
-        // What failed waits for the timer, and holds nobody else up.
-        if (this.#again.length === 0) this.#pump()
+        this.#pump()
       })
     this.#running.add(work)
   }
@@ -157,12 +189,12 @@ export class InboundProcessor {
     const answer = await Promise.race([this.#parse(receipt), this.#closing.promise])
     // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
-    const ready = await this.#prepare(receipt, destinations, answer)
+    const ready = await this.#prepare(receipt, destinations, answer).finally(() => removeFiles(answer))
     const effects = await app.commit.write((tx) => {
       end(tx, receipt.id)
       return applyEffects(app, tx, destinations, ready)
     })
-    this.#begun.delete(receipt.id)
+    for (const known of [this.#begun, this.#failures, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)
   }
 
@@ -181,16 +213,28 @@ export class InboundProcessor {
       })
       this.#begun.add(receipt.id)
     }
-    return await this.#parser.parse({
-      rawRef: receipt.rawRef,
-      sizeBytes: receipt.sizeBytes,
-      mailFrom: receipt.mailFrom,
-      sourceIp: receipt.sourceIp,
-      helo: receipt.helo,
-      tls: receipt.tls,
-      hostname: app.config.hostname,
-      wantsReport: true,
-    })
+    try {
+      return await this.#parser.parse({
+        rawRef: receipt.rawRef,
+        sizeBytes: receipt.sizeBytes,
+        mailFrom: receipt.mailFrom,
+        sourceIp: receipt.sourceIp,
+        helo: receipt.helo,
+        tls: receipt.tls,
+        hostname: app.config.hostname,
+        wantsReport: true,
+      })
+    } catch (error) {
+      const reads = (this.#unreadable.get(receipt.id) ?? 0) + 1
+      this.#unreadable.set(receipt.id, reads)
+      if (this.#isStopping || reads < MOST_READS) throw error
+      this.#app.log.error({ err: error, receipt: receipt.id }, 'a received message is stored without its raw form')
+      return {
+        problem: 'The raw message cannot be read.',
+        strippedText: null,
+        authentication: UNKNOWN_AUTHENTICATION,
+      }
+    }
   }
 
   /** Stores the parts that somebody will ask for, and asks for what takes time. */
@@ -236,15 +280,15 @@ export class InboundProcessor {
         attachments: [],
       }
     const texts = [JSON.stringify(message.headers), message.text, message.html, strippedText]
-    const given = texts.map((text) => (text === null ? undefined : Buffer.from(text)))
-    const parts = [...given, ...attachments.map(({ content }) => content)]
-    const refs = await this.#app.content.put(
-      parts.filter((part) => part !== undefined),
-      this.#app.clock.now(),
-    )
+    const parts = [
+      ...texts.filter((text) => text !== null).map((text) => Buffer.from(text)),
+      ...attachments.map(({ content, file }) => file ?? content),
+    ]
+    const refs = await this.#storeInGroups(parts)
     // In the order of the parts, none for those that there are not.
-    const stored = parts.map((part) => (part === undefined ? null : (refs.shift() ?? null)))
-    const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = stored
+    const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = texts.map((text) =>
+      text === null ? null : (refs.shift() ?? null),
+    )
     return {
       ...rest,
       headersRef,
@@ -252,12 +296,37 @@ export class InboundProcessor {
       htmlRef,
       strippedText,
       strippedRef,
-      attachments: attachments.map(({ content, ...attachment }, index) => {
-        const ref = stored[given.length + index]
-        if (typeof ref !== 'number') throw new Error('an attachment was not stored')
-        return { ...attachment, sizeBytes: content.length, ref }
+      attachments: attachments.map(({ content, file, ...attachment }, index) => {
+        const ref = refs[index]
+        if (ref === undefined) throw new Error('an attachment was not stored')
+        return { ...attachment, sizeBytes: file?.sizeBytes ?? content.length, ref }
       }),
     }
+  }
+
+  /** The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows with their number. */
+  async #storeInGroups(parts: readonly (Uint8Array | WholeFile)[]): Promise<number[]> {
+    const { content, clock } = this.#app
+    const refs: number[] = []
+    let group: Uint8Array[] = []
+    let groupBytes = 0
+    const storeGroup = async (): Promise<void> => {
+      if (group.length > 0) refs.push(...(await content.put(group, clock.now())))
+      group = []
+      groupBytes = 0
+    }
+    for (const part of parts) {
+      if (part instanceof Uint8Array) {
+        group.push(part)
+        groupBytes += part.length
+        if (groupBytes >= GROUP_BYTES) await storeGroup()
+      } else {
+        await storeGroup()
+        refs.push(await content.adopt(part, clock.now()))
+      }
+    }
+    await storeGroup()
+    return refs
   }
 
   async #storeContent(report: AggregateReport): Promise<AggregateReport & { contentRef: number }> {

@@ -93,7 +93,7 @@ function* wholeLines(head: Buffer, source: MessageSource, skipBytes: number): Ge
     held = []
     heldBytes = 0
   }
-  yield Buffer.concat(held)
+  if (heldBytes > 0) yield Buffer.concat(held)
 }
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

@@ -2,12 +2,12 @@
  * @module Recognises and reads the reports about a domain's mail that other hosts send: DMARC aggregate (RFC 9990, RFC 7489 §7.2) and TLS-RPT
  * (RFC 8460). Whoever sent one is not asked for: a report is a stranger's word.
  */
-import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
+import type { ParsedAttachment, ParsedMessage, WholeFile } from '../mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
-import type { ReadReport } from './facts.ts'
+import { type ReadReport, refused } from './facts.ts'
 import type { AggregateReport } from './report.ts'
 import { readTlsReport } from './tls.ts'
-import { unpack } from './unpack.ts'
+import { MAX_REPORT_BYTES, unpack } from './unpack.ts'
 
 /** Unpacked and read at most; each costs up to 10 MiB. */
 const MOST_TRIED = 3
@@ -31,9 +31,13 @@ const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
 
 /**
  * The report that a message carries. `refused` says in one sentence why one that a message clearly carries cannot be read; undefined: it carries
- * none. Never throws.
+ * none. Never throws, unless `read` does.
+ * @param read gives all of a large attachment; left out: those that are in files are not looked at
  */
-export function aggregateReportOf(message: ParsedMessage): AggregateReport | { readonly refused: string } | undefined {
+export function aggregateReportOf(
+  message: ParsedMessage,
+  read?: (file: WholeFile) => Uint8Array,
+): AggregateReport | { readonly refused: string } | undefined {
   const namedDomain = message.headers.find(([name]) => name.toLowerCase() === 'tls-report-domain')?.[1]
   const isReport = namedDomain !== undefined || REPORT_SUBJECT.test(message.subject) || isTlsReport(message)
   // What is named as a report first, so that other attachments cannot use up the attempts.
@@ -41,9 +45,9 @@ export function aggregateReportOf(message: ParsedMessage): AggregateReport | { r
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
   for (const attachment of [...named, ...others].slice(0, MOST_TRIED)) {
-    const read = readReport(attachment.content, namedDomain)
-    if (read.kind === 'ok') return read.report
-    if (isReport || isNamedReport(attachment)) problem ??= read.reason
+    const found = readAttachment(attachment, namedDomain, read)
+    if (found.kind === 'ok') return found.report
+    if (isReport || isNamedReport(attachment)) problem ??= found.reason
   }
   return problem === undefined ? undefined : { refused: problem }
 }
@@ -61,6 +65,17 @@ const isNamedReport = ({ filename, contentType }: ParsedAttachment): boolean =>
 
 const isPacked = ({ filename, contentType }: ParsedAttachment): boolean =>
   PACKED_TYPES.has(contentType) || PACKED_NAME.test(filename ?? '')
+
+function readAttachment(
+  { content, file }: ParsedAttachment,
+  namedDomain: string | undefined,
+  read: ((file: WholeFile) => Uint8Array) | undefined,
+): ReadReport {
+  if (!file) return readReport(content, namedDomain)
+  // What is that large when it is packed is larger when it is not.
+  if (!read || file.sizeBytes > MAX_REPORT_BYTES) return refused('The report is larger than 10 MiB.')
+  return readReport(read(file), namedDomain)
+}
 
 function readReport(packed: Uint8Array, namedDomain: string | undefined): ReadReport {
   const unpacked = unpack(packed)

@@ -9,7 +9,7 @@ export type Unpacked =
   /** One sentence that says why. */
   | { readonly kind: 'refused'; readonly reason: string }
 
-const MAX_REPORT_BYTES = 10 * 1024 * 1024
+export const MAX_REPORT_BYTES = 10 * 1024 * 1024
 /** Real reports shrink to a tenth or a fiftieth; deflate can do a thousandth. */
 const MAX_RATIO = 200
 /** Up to here the ratio says nothing: a short report of equal lines. */
