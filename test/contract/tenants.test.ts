@@ -80,6 +80,7 @@ test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothi
     'dead-letter',
     'domain',
     'email',
+    'inbound-email',
     'inbound-route',
     'mailbox',
     'operation',

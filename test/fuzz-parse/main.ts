@@ -8,7 +8,7 @@ import { connectSmtp } from '#test/support/smtp-client.ts'
 import { type AttackedService, RECIPIENT, startAttackedService } from './fixture.ts'
 import { messages } from './messages.ts'
 
-const HELP = `scripts/fuzz-parse [--only TEXT] [--together N] [--main FILE]
+const HELP = `scripts/fuzz-parse [--only TEXT]... [--together N] [--main FILE]
 Hands messages that are hard to parse to a real service, one by one and then N at once (default 3; 0: not at all), and prints memory
 and answers. Exits with 1 when a message is lost, when memory rises over 200 MB above idle, or when HTTP does not answer.`
 const MOST_BYTES_ABOVE_IDLE = 200_000_000
@@ -18,7 +18,7 @@ const PROBE_EVERY_MS = 20
 
 const { values: args } = parseArgs({
   options: {
-    only: { type: 'string', default: '' },
+    only: { type: 'string', multiple: true, default: [''] },
     together: { type: 'string', default: '3' },
     main: { type: 'string', default: join(import.meta.dir, '../../src/main.ts') },
     help: { type: 'boolean', default: false },
@@ -38,7 +38,7 @@ console.log(`idle: ${megabytes(idleBytes)} MB; memory in MB above it`)
 console.log('seconds    peak   after   slowest /healthz ms   stored as   message')
 
 let hasFailed = false
-const chosen = [...messages.entries()].filter(([, { name }]) => name.includes(args.only))
+const chosen = [...messages.entries()].filter(([, { name }]) => args.only.some((text) => name.includes(text)))
 for (const [index, { name }] of chosen) await attack(name, [index])
 const together = Number(args.together)
 for (let first = 0; together > 1 && first < chosen.length; first += together)

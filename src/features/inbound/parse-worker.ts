@@ -75,6 +75,7 @@ async function work(id: number, request: ParseRequest): Promise<void> {
     if (!(error instanceof StorageFailure)) throw error
     return post({ type: 'unreadable', id, error: error.message })
   }
+  content = withoutStarts(content)
   post({ type: 'parsed', id, content }, buffersOf(content))
   const authentication = await authenticationOf(id, message, request)
   post({ type: 'authenticated', id, authentication })
@@ -191,6 +192,13 @@ async function reportOf(
     post({ type: 'warning', id, error: `looking for a report: ${textOf(error)}` })
     return {}
   }
+}
+
+/** What is in files needs no copy of its beginning any more. */
+function withoutStarts({ message, ...rest }: ParsedContent): ParsedContent {
+  if (!message) return rest
+  const attachments = message.attachments.map((each) => (each.file ? { ...each, content: new Uint8Array(0) } : each))
+  return { ...rest, message: { ...message, attachments } }
 }
 
 const wholeOf = ({ path }: WholeFile): Uint8Array => joined([...slicesOfFrames(path)])

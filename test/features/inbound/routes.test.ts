@@ -33,7 +33,7 @@ describe('an inbound email', () => {
   test('has every field in its detail, and no body and no headers in the list', async () => {
     const id = await stored({ text: 'Hello, Grüße', html: '<p>Hi</p>', headers: HEADERS, rcptTo: ['a@inbound.test'] })
     const { status, body } = await service.api('GET', `/v1/inbound/${id}`)
-    const time = expect.stringMatching(/^2026-03-15T/) as string
+    const time = expect.stringMatching(/^2026-0[34]-15T/) as string
     const record = {
       id,
       account_id: service.actor.accountUuid,
