@@ -186,6 +186,7 @@ CREATE TABLE `operator_mail` (
 	`subject` text NOT NULL,
 	`reason` text NOT NULL,
 	`source_ip` text NOT NULL,
+	`network` text NOT NULL,
 	`raw_ref` integer NOT NULL,
 	`size_bytes` integer NOT NULL,
 	`created_at` integer NOT NULL
@@ -193,12 +194,15 @@ CREATE TABLE `operator_mail` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `operator_mail_uuid_unique` ON `operator_mail` (`uuid`);--> statement-breakpoint
 CREATE INDEX `operator_mail_time` ON `operator_mail` (`created_at`);--> statement-breakpoint
+CREATE INDEX `operator_mail_kind` ON `operator_mail` (`kind`);--> statement-breakpoint
+CREATE INDEX `operator_mail_network` ON `operator_mail` (`network`,`created_at`);--> statement-breakpoint
 CREATE TABLE `received_reports` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
 	`kind` text NOT NULL,
 	`account_id` integer,
 	`domain` text NOT NULL,
+	`covered_by` text NOT NULL,
 	`organisation` text NOT NULL,
 	`report_id` text NOT NULL,
 	`begin_at` integer,
@@ -211,6 +215,7 @@ CREATE TABLE `received_reports` (
 CREATE UNIQUE INDEX `received_reports_uuid_unique` ON `received_reports` (`uuid`);--> statement-breakpoint
 CREATE UNIQUE INDEX `received_reports_id` ON `received_reports` (`kind`,`organisation`,`report_id`,`domain`);--> statement-breakpoint
 CREATE INDEX `received_reports_domain` ON `received_reports` (`domain`,`created_at`);--> statement-breakpoint
+CREATE INDEX `received_reports_covered` ON `received_reports` (`covered_by`,`created_at`);--> statement-breakpoint
 CREATE TABLE `inbound_secrets` (
 	`account_id` integer PRIMARY KEY NOT NULL,
 	`secret` blob NOT NULL,

@@ -122,6 +122,11 @@ test('the check sees a file that is missing, a name that is wrong, and a test th
     '    test(`of size $'.concat('{size} closes`, () => {})'),
     "  test.each([['a)'], [1]])(",
     "    '%s is no size', () => {})",
+    "  test.each<[string, (box: Box) => Promise<void>]>([['a)', (box) => close(box)]])(",
+    "    'with %s holds', () => {})",
+    '  test.each<{',
+    '    readonly lids: number',
+    "  }>([{ lids: 2 }])('has two lids', () => {})",
     "  test.skip('flies', () => {})",
     '})',
     "test('it\\'s alone', () => {})",
@@ -131,7 +136,16 @@ test('the check sees a file that is missing, a name that is wrong, and a test th
     '})',
   ].join('\n')
   const titlesOf = async (file: string) => (file === 'test/box.test.ts' ? testTitles(source) : undefined)
-  const good = ['a box › opens', 'opens', 'of size 3 closes', 'a box › 0 is no size', "it's alone", 'a lid › fits']
+  const good = [
+    'a box › opens',
+    'opens',
+    'of size 3 closes',
+    'a box › 0 is no size',
+    'a box › with a lock holds',
+    'a box › has two lids',
+    "it's alone",
+    'a lid › fits',
+  ]
   const bad = ['a box', 'open', 'a box › opens wide', 'flies', "a box › it's alone", 'another box › opens', 'fits']
   const faults = async (names: string[]) =>
     (await Promise.all(names.map((name) => faultOf(`test/box.test.ts › ${name}`, titlesOf)))).filter(Boolean).length

@@ -22,6 +22,8 @@ const LITERAL = /\s*(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\
 const EXPRESSION = /\s*([\w.]+)\s*,/y
 /** Between the table of `each`, or the condition of `skipIf`, and the title. */
 const SECOND_CALL = /\)\((?=\s*['"`])/g
+/** The types of a table that says them: `each<[string, (box: Box) => void]>`. */
+const TYPES = '(?:<[^]*?>(?=\\())?'
 const PLACEHOLDER = /(\$\{[^}]*\}|%[psdifjoc#])/
 
 /** The names of all tests in `source`. */
@@ -30,7 +32,7 @@ export function testTitles(source: string): TitlePath[] {
   const tests = new Set(['test', 'it'])
   for (const [, alias = '', kind] of source.matchAll(ALIAS)) (kind === 'describe' ? groups : tests).add(alias)
 
-  const opener = new RegExp(`^( *)(${[...groups, ...tests].join('|')})((?:\\.\\w+)*)\\(`, 'gm')
+  const opener = new RegExp(`^( *)(${[...groups, ...tests].join('|')})((?:\\.\\w+)*)${TYPES}\\(`, 'gm')
   const open: { indent: number; isSkipped: boolean; title: Title }[] = []
   const found: TitlePath[] = []
   for (const match of source.matchAll(opener)) {

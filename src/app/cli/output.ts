@@ -7,6 +7,9 @@ import type { Millis } from '#platform/clock.ts'
 // C0 and C1 controls, line separators, and what turns the direction of writing.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
+// The same, without the C0 controls: those are escaped in JSON, or its own line ends.
+const NOT_ESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
+
 /** Text from elsewhere on one line, without anything that a terminal obeys. */
 export const printable = (text: string): string => text.replace(UNPRINTABLE, ' ')
 
@@ -16,7 +19,14 @@ export const shortened = (text: string, most: number): string =>
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
-export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
+/** As JSON, with everything that a terminal obeys as `\\uXXXX`: `JSON.stringify` alone does so with C0 controls only. */
+export const jsonText = (value: unknown): string =>
+  JSON.stringify(value, null, 2).replace(
+    NOT_ESCAPED,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
+export const printJson = (value: unknown): void => print(jsonText(value))
 
 /** The value as JSON when programs read, else as text. */
 export function report<T>(

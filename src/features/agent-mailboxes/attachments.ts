@@ -1,6 +1,7 @@
 /** @module Attachments of messages in a mailbox: what is told of them, and their content. */
 import type { App } from '#features/app.ts'
 import { notFound } from '#platform/errors.ts'
+import { KiB } from '#platform/units.ts'
 
 /** An attachment as the message's row holds it, in JSON with these names. */
 export interface KeptAttachment {
@@ -12,6 +13,16 @@ export interface KeptAttachment {
   /** In the content store. */
   readonly ref: number
 }
+
+/** Bytes of JSON that a message in a list may have of its attachments. Strangers attach up to 1,000, and a list has 100 messages. */
+const MOST_LISTED_BYTES = 32 * KiB
+/** Of those whose JSON is longer. */
+export const MOST_LISTED = 20
+
+/** SQL of a column of attachments as a list shows it: of many the first ones, cut out before they come to us. */
+export const listedAttachments = (column: string): string =>
+  `CASE WHEN octet_length(${column}) <= ${MOST_LISTED_BYTES} THEN ${column}
+   ELSE (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(${column}) LIMIT ${MOST_LISTED})) END`
 
 /** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
 const HARMLESS: ReadonlySet<string> = new Set([

@@ -64,8 +64,10 @@ export function mayAutoRespond(
   if (message.fromAddresses.some((address) => isOf(mailbox, address))) return no('own_address')
   if (!isAddressed(mailbox, message)) return no('not_addressed')
   // The answer goes to the envelope sender, which SPF speaks of; DMARC speaks of who the reader believes it is from.
+  // A softfail says that the sender is probably not who it says (RFC 7208 §8.5), which only a signature of the author's domain outweighs.
   const { spf, dmarc, details } = authentication
-  if (spf === 'fail' || (dmarc === 'fail' && POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
+  const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
+  if (isDoubtful || (dmarc === 'fail' && POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
     return no('forged')
   return { kind: 'yes', to: sender.address }
 }

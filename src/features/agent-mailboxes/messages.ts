@@ -9,7 +9,7 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { audit } from '../audit-logs/audit.ts'
-import type { KeptAttachment } from './attachments.ts'
+import { type KeptAttachment, listedAttachments } from './attachments.ts'
 import { uncountContact } from './contacts.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
 import { findMessages, unindexMessage } from './search.ts'
@@ -63,27 +63,32 @@ interface Row extends Omit<MailboxMessage, 'attachments' | 'authentication' | 'c
   readonly labels: string
 }
 
-const SELECT = `SELECT m.id, m.uuid, m.mailbox_id AS mailboxId, m.thread_id AS threadId, t.uuid AS threadUuid, m.email_id AS emailId,
+const selectWith = (
+  attachments: string,
+): string => `SELECT m.id, m.uuid, m.mailbox_id AS mailboxId, m.thread_id AS threadId, t.uuid AS threadUuid, m.email_id AS emailId,
   emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
   m.from_header AS fromHeader, m.from_address AS fromAddress, m.to_header AS toHeader, m.cc_header AS ccHeader, m.reply_to AS replyTo, m.subject,
-  m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, m.attachments, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp,
+  m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp,
   m.authentication, m.classification, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
   m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
   FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`
+const SELECT = selectWith('m.attachments')
+const SELECT_LISTED = selectWith(listedAttachments('m.attachments'))
 
 /** The page is found by index alone, then joined. An id grows with created_at. */
 const PAGE = (index: string, where: string) =>
-  `${SELECT} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where}
+  `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where}
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
+  listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
   all: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
   unread: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_unread', ' AND read_at IS NULL')),
   read: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_read', ' AND read_at IS NOT NULL')),
   ofThread: db.prepare<Row, [number, number, number]>(
-    `${SELECT} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
+    `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
   ),
   countSince: db.prepare<{ n: number }, [number, number]>(
     'SELECT COUNT(*) AS n FROM mailbox_messages INDEXED BY mailbox_messages_mailbox WHERE mailbox_id = ? AND created_at >= ? AND email_id IS NULL',
@@ -153,9 +158,9 @@ export function searchMessages(
 ): { messages: MailboxMessage[]; total: number } {
   const ids = findMessages(db, mailbox.id, text)
   const messages = ids.slice(offset, offset + limit).flatMap((id) => {
-    const message = messageById(db, id)
+    const row = sql(db).listed.get(id)
     // The index says it already; this keeps one tenant's mail from another, whatever the index says.
-    return message?.mailboxId === mailbox.id ? [message] : []
+    return row?.mailboxId === mailbox.id ? [messageOf(row)] : []
   })
   return { messages, total: ids.length }
 }

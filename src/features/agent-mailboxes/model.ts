@@ -4,7 +4,7 @@ import type { App } from '#features/app.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { KeptAttachment } from './attachments.ts'
+import { type KeptAttachment, MOST_LISTED } from './attachments.ts'
 import { bodyText, cutText } from './bodies.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
@@ -102,7 +102,9 @@ const MESSAGE_FIELDS = {
   reply_to: Nullable(Type.String(), { description: 'Reply-To header.' }),
   subject: Type.String({ description: 'Subject; empty when there is none.' }),
   size_bytes: Type.Integer({ description: 'Octets of the message as it came in; of a sent one, of its parts.' }),
-  attachments: Type.Array(AttachmentRecord, { description: 'Its attachments, numbered from 0 in this order.' }),
+  attachments: Type.Array(AttachmentRecord, {
+    description: `Its attachments, numbered from 0 in this order. In lists and threads the first ${MOST_LISTED} of a message with very many.`,
+  }),
   labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
   classification: Type.Optional(
     Type.Object(

@@ -180,7 +180,7 @@ const messageRoutes = (app: App) =>
         detail: {
           summary: 'Search the messages of a mailbox',
           description:
-            'Received and sent ones, newest first, without their bodies. Of a long text the first 65,536 characters are searched.',
+            'Received and sent ones, newest first, without their bodies. Of a long text the first 65,536 characters are searched; of a message without a text, that of its HTML.',
           tags,
           ...requires('mailboxes:read'),
         },

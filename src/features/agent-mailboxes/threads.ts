@@ -28,8 +28,9 @@ const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
 
 const sql = prepared((db) => ({
+  // The first that had the id: whoever uses it again, to draw the answers into a thread of his own, comes too late.
   ofMessage: db.prepare<{ threadId: number }, [number, string]>(
-    'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id DESC LIMIT 1',
+    'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id LIMIT 1',
   ),
   insert: db.prepare<{ id: number }, [Uint8Array, number, string, number, number]>(
     'INSERT INTO mailbox_threads (uuid, mailbox_id, subject, message_count, last_message_at, created_at) VALUES (?, ?, ?, 1, ?, ?) RETURNING id',

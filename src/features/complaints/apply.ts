@@ -7,10 +7,9 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
-import { audit, systemActor } from '../audit-logs/audit.ts'
 import { count, record } from '../events/record.ts'
-import { suppressionKey } from '../suppressions/check.ts'
-import { suppress } from '../suppressions/suppress.ts'
+import { COMPLAINT } from '../suppressions/check.ts'
+import { suppressFor } from '../suppressions/suppress.ts'
 import { matchReport, mayHaveArrived, type ReportedEmail, type ReportedRecipient, type ReportPlace } from './match.ts'
 
 /** What became of a report. `why` is a sentence. */
@@ -39,23 +38,30 @@ export interface ReportOrigin extends ReportPlace {
   readonly now: Millis
 }
 
-/** Reason of a suppression by a complaint. */
-export const COMPLAINT = 'complaint'
-
 /** Says that the mail was wanted: no complaint, only kept. */
 export const NOT_SPAM: FeedbackType = 'not-spam'
 
 /** Counter of the reports of one type; of `''` the beginning that all have. */
 export const complaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
 
+interface StoredRow {
+  readonly id: number
+  readonly feedbackType: FeedbackType
+  readonly recipientId: number | null
+  readonly rawRef: number | null
+  readonly createdAt: Millis
+}
+
 const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, reporter, raw_ref, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT DO NOTHING RETURNING id`,
   ),
-  ofEmail: db.prepare<{ feedbackType: string; recipientId: number | null; rawRef: number | null }, [number]>(
-    'SELECT feedback_type AS feedbackType, recipient_id AS recipientId, raw_ref AS rawRef FROM complaints WHERE email_id = ?',
+  ofEmail: db.prepare<StoredRow, [number]>(
+    `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, raw_ref AS rawRef, created_at AS createdAt FROM complaints
+     WHERE email_id = ? ORDER BY id`,
   ),
+  delete: db.prepare('DELETE FROM complaints WHERE id = ?'),
 }))
 
 /** Writes what a feedback report says. Never throws for what is in it. */
@@ -111,21 +117,7 @@ function complain(
     recipientId: recipient.id,
     data: { complainer: address, feedback_type: report.feedbackType },
   })
-  const isSuppressed = suppress(app, tx, {
-    accountId,
-    address,
-    reason: COMPLAINT,
-    covers: 'all',
-    sourceEmailId: email.id,
-  })
-  if (isSuppressed) {
-    audit(app, tx, systemActor(email), {
-      action: 'suppression.created',
-      resourceType: 'suppression',
-      resourceId: suppressionKey(address),
-      metadata: { reason: COMPLAINT },
-    })
-  }
+  const isSuppressed = suppressFor(app, tx, email, { address, reason: COMPLAINT })
   return { kind: 'applied', accountId, emailId: email.id, recipientId: recipient.id, isSuppressed }
 }
 
@@ -140,14 +132,11 @@ interface NewComplaint {
 /** Whoever knows the Message-ID can send such a report again and again: an email has no more of each kind than it has recipients. */
 function countComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
-  const isPraise = report.feedbackType === NOT_SPAM
-  const alike = sql(tx.db)
-    .ofEmail.all(email.id)
-    .filter((row) => row.recipientId === null && (row.feedbackType === NOT_SPAM) === isPraise)
+  const alike = rowsAlike(tx, complaint)
   if (alike.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
   if (alike.length >= email.recipientCount) return ignored('As many reports were counted as the email has recipients.')
-  store(tx, complaint)
-  if (isPraise) return ignored(KEPT)
+  insert(tx, complaint)
+  if (report.feedbackType === NOT_SPAM) return ignored(KEPT)
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
 }
 
@@ -155,19 +144,39 @@ const KEPT = 'It says that the email is not spam, which is kept.'
 
 /** Once a recipient. */
 function keepPraise(tx: Tx, praise: NewComplaint): ComplaintResult {
-  const isKnown = sql(tx.db)
-    .ofEmail.all(praise.email.id)
-    .some((row) => row.recipientId === praise.recipient?.id && row.feedbackType === NOT_SPAM)
+  const isKnown = rowsAlike(tx, praise).some(({ recipientId }) => recipientId === praise.recipient?.id)
   if (!isKnown) store(tx, praise)
   return ignored(KEPT)
+}
+
+/** What was stored of the email before: complaints of all types for a complaint, praise for praise. Oldest first. */
+const rowsAlike = (tx: Tx, { email, report }: NewComplaint): StoredRow[] =>
+  sql(tx.db)
+    .ofEmail.all(email.id)
+    .filter(({ feedbackType }) => (feedbackType === NOT_SPAM) === (report.feedbackType === NOT_SPAM))
+
+/**
+ * Stores what is known of one recipient; false when he has complained before. It is told whatever was counted before it, so when there is no place for it,
+ * one that names nobody gives way.
+ */
+function store(tx: Tx, complaint: NewComplaint): boolean {
+  const before = rowsAlike(tx, complaint)
+  if (!insert(tx, complaint)) return false
+  const nameless = before.find(({ recipientId }) => recipientId === null)
+  const { accountId, recipientCount } = complaint.email
+  if (before.length >= recipientCount && nameless) {
+    sql(tx.db).delete.run(nameless.id)
+    count(tx, accountId, complaintMetric(nameless.feedbackType), nameless.createdAt, -1)
+  }
+  return true
 }
 
 const MOST_REPORTER_CHARACTERS = 200
 
 /** False when the recipient has complained before. */
-function store(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
+function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
-  const stored = sql(tx.db).insert.get(
+  const inserted = sql(tx.db).insert.get(
     email.accountId,
     email.id,
     recipient?.id ?? null,
@@ -176,6 +185,6 @@ function store(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean 
     at.rawRef,
     at.now,
   )
-  if (stored) count(tx, email.accountId, complaintMetric(feedbackType), at.now, 1)
-  return stored !== null
+  if (inserted) count(tx, email.accountId, complaintMetric(feedbackType), at.now, 1)
+  return inserted !== null
 }

@@ -7,11 +7,10 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { audit, systemActor } from '../audit-logs/audit.ts'
 import { addDeadLetter } from '../dead-letters/add.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/status.ts'
-import { HARD_BOUNCE, suppressionKey } from '../suppressions/check.ts'
-import { suppress } from '../suppressions/suppress.ts'
+import { HARD_BOUNCE } from '../suppressions/check.ts'
+import { suppressFor } from '../suppressions/suppress.ts'
 import { type BounceCategory, classifyReply } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
@@ -193,15 +192,7 @@ export function suppressRecipient(
 ): void {
   const recipient = sql(tx.db).recipient.get(recipientId)
   if (!recipient || recipient.sandbox === 1) return
-  const { accountId, address } = recipient
-  const reason = HARD_BOUNCE
-  if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: emailId })) return
-  audit(app, tx, systemActor(recipient), {
-    action: 'suppression.created',
-    resourceType: 'suppression',
-    resourceId: suppressionKey(address),
-    metadata: { reason },
-  })
+  suppressFor(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
 }
 
 /** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */

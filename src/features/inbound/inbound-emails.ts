@@ -8,6 +8,7 @@ import { prepared } from '#platform/db/open.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { listedAttachments } from '../agent-mailboxes/attachments.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { count } from '../events/record.ts'
 
@@ -58,19 +59,23 @@ interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments
 export const INBOUND_METRIC = 'inbound'
 const NO_HOUR: Millis = 0
 
-const SELECT = `SELECT i.id, i.uuid, i.account_id AS accountId, i.domain_uuid AS domainUuid, i.domain, inbound_routes.uuid AS routeUuid, i.status,
+const selectWith = (
+  attachments: string,
+): string => `SELECT i.id, i.uuid, i.account_id AS accountId, i.domain_uuid AS domainUuid, i.domain, inbound_routes.uuid AS routeUuid, i.status,
   i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
   i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
-  i.text_ref AS textRef, i.html_ref AS htmlRef, i.attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
+  i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
   i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.created_at AS createdAt,
   i.updated_at AS updatedAt
   FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
+const SELECT = selectWith('i.attachments')
+const SELECT_LISTED = selectWith(listedAttachments('i.attachments'))
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
   // The page is found by index alone, then joined.
   page: db.prepare<Row, [number, number, number]>(
-    `${SELECT} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?)
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,
   ),
   total: db.prepare<{ value: number }, [number, string]>(

@@ -2,26 +2,6 @@
 import type { Clock } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 
-/** The key under which an address is counted: IPv4 as it is, also when mapped into IPv6; IPv6 its first 64 bits. Takes what a socket says. */
-export function networkOf(address: string): string {
-  const text = address.toLowerCase().replace(/%.*$/, '')
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(text)
-  if (mapped?.[1] !== undefined) return mapped[1]
-  if (!text.includes(':')) return text
-  const [before = '', after] = text.split('::')
-  const head = before === '' ? [] : before.split(':')
-  const tail = after === undefined || after === '' ? [] : after.split(':')
-  // `::` stands for as many groups as are missing of eight.
-  const groups =
-    after === undefined
-      ? head
-      : [...head, ...Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0'), ...tail]
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`
-}
-
 export interface ConnectionLimit {
   /** Why another connection is refused, or undefined: it is counted, and `leave` must be called when it is gone. */
   enter(network: string): 'all' | 'network' | undefined

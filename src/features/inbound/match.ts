@@ -39,24 +39,19 @@ interface Row extends Omit<RouteRule, 'matchType'> {
   readonly matchType: number
 }
 
-const SELECT = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
 const sql = prepared((db) => ({
-  ofDomain: db.prepare<Row, [number]>(`${SELECT} ORDER BY priority, match_type, id`),
   // A domain may have many routes: the few that can be the one are found by index. 0, 1, 2 are the codes of MATCH_TYPES.
   candidates: db.prepare<Row, [number, string, string, string]>(
-    `${SELECT} AND match_type = 0 AND pattern IN (?2, ?3)
-     UNION ALL ${SELECT} AND match_type = 1 AND pattern IN (SELECT value FROM json_each(?4))
-     UNION ALL ${SELECT} AND match_type = 2`,
+    `${ACTIVE} AND match_type = 0 AND pattern IN (?2, ?3)
+     UNION ALL ${ACTIVE} AND match_type = 1 AND pattern IN (SELECT value FROM json_each(?4))
+     UNION ALL ${ACTIVE} AND match_type = 2`,
   ),
 }))
 
 const ruleOf = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
-
-/** The routes of a domain that are active, in the order in which they are tried. */
-export const routesOfDomain = (db: Database, domainId: number): RouteRule[] =>
-  sql(db).ofDomain.all(domainId).map(ruleOf)
 
 /** No pattern is longer: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
 const MOST_CHARACTERS = 64

@@ -4,6 +4,7 @@ import type { StoredAttachment } from '#features/received.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { MOST_LISTED } from '../agent-mailboxes/attachments.ts'
 import type { InboundEmail } from './inbound-emails.ts'
 import { INBOUND_STATUSES, inboundStatusName } from './status.ts'
 
@@ -25,13 +26,17 @@ export const InboundRecord = Type.Object({
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients of the route.' }),
   from_address: Nullable(Type.String(), { description: 'Address of the From header.' }),
-  to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header.' }),
-  from_header: Nullable(Type.String(), { description: 'From as it reads.' }),
+  to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
+  from_header: Nullable(Type.String(), {
+    description: 'From as it reads; it, To, Cc and the subject end after 10,000 characters, and `raw_headers` has all.',
+  }),
   to_header: Nullable(Type.String(), { description: 'To as it reads.' }),
   cc_header: Nullable(Type.String(), { description: 'Cc as it reads.' }),
   subject: Type.String({ description: 'Decoded; empty when there is none.' }),
   message_id: Nullable(Type.String(), { description: 'With angle brackets.' }),
-  attachments: Type.Array(InboundAttachment, { description: 'What is attached, without the content.' }),
+  attachments: Type.Array(InboundAttachment, {
+    description: `What is attached, without the content; in a list the first ${MOST_LISTED} of a message with very many.`,
+  }),
   size_bytes: Type.Integer({ description: 'Octets of the message as it came in.' }),
   raw_size: Type.Integer({ description: 'The same as size_bytes.' }),
   source_ip: Nullable(Type.String(), { description: 'Who handed it in.' }),

@@ -9,7 +9,7 @@ import { systemClock } from '#platform/clock.ts'
 import { slicesOfFrames } from '#platform/content/frames.ts'
 import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
-import { MiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -34,7 +34,7 @@ import {
 declare const self: Worker
 
 /** What a larger message leaves behind is cleaned up before the next one, not when the collector comes to it. */
-const LARGE_MESSAGE_BYTES = 4 * MiB
+const LARGE_MESSAGE_BYTES = 512 * KiB
 
 let rawMail: ContentReader | undefined
 let filesFolder = ''
@@ -95,11 +95,19 @@ function guarded<T>(act: () => T): T {
   }
 }
 
+/** Octets of a message after which is cleaned up what was made of them: its garbage never grows with the message. */
+const CLEANED_AFTER_BYTES = 8 * MiB
+
 function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
   const slices = guarded(() => open()[Symbol.iterator]())
-  for (;;) {
+  for (let uncleanedBytes = 0; ; ) {
     const next = guarded(() => slices.next())
     if (next.done) return
+    uncleanedBytes += next.value.length
+    if (uncleanedBytes > CLEANED_AFTER_BYTES) {
+      Bun.gc(true)
+      uncleanedBytes = 0
+    }
     yield next.value
   }
 }
@@ -185,6 +193,8 @@ async function reportOf(
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
     const aggregate = aggregateReportOf(message, wholeOf)
     if (aggregate === undefined) return {}
+    // Reading it takes many times its size, however small it was when it was packed.
+    Bun.gc(true)
     return 'refused' in aggregate
       ? { reportProblem: aggregate.refused }
       : { report: { kind: 'aggregate', report: aggregate } }
@@ -203,12 +213,13 @@ function withoutStarts({ message, ...rest }: ParsedContent): ParsedContent {
 
 const wholeOf = ({ path }: WholeFile): Uint8Array => joined([...slicesOfFrames(path)])
 
-/** The buffers of attachments, made to be given away: no two share one, and none is the raw message's. */
+/** The buffers of attachments and of a report that was unpacked, to be given away: nothing else lies in them. */
 function buffersOf(content: ParsedContent): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>()
-  for (const { content: bytes } of content.message?.attachments ?? [])
-    if (bytes.byteOffset === 0 && bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.length)
-      buffers.add(bytes.buffer)
+  const parts = content.message?.attachments.map((attachment) => attachment.content) ?? []
+  if (content.report?.kind === 'aggregate') parts.push(content.report.report.content)
+  for (const bytes of parts)
+    if (bytes.buffer instanceof ArrayBuffer && bytes.buffer.byteLength === bytes.length) buffers.add(bytes.buffer)
   return [...buffers]
 }
 

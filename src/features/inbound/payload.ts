@@ -4,6 +4,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { bodyText, findInbound, type InboundEmail } from './inbound-emails.ts'
 import { attachmentWire } from './model.ts'
+import { inboundStatusName } from './status.ts'
 
 /** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
 const MOST_BODY_CHARACTERS = 256 * KiB
@@ -40,7 +41,8 @@ export function inboundPayload(
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,
     route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
-    ...(email.errorMessage !== null && email.messageId === null && { error_message: email.errorMessage }),
+    // Why it could not be parsed, which stays; what became of the route's webhook is no part of what every webhook is told.
+    ...(inboundStatusName(email.status) === 'failed' && { error_message: email.errorMessage }),
   }
 }
 

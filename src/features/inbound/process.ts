@@ -9,7 +9,7 @@ import type { Destination, Envelope, Received, StoredMessage } from '#features/r
 import type { Timer } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { MiB, minutes, seconds } from '#platform/units.ts'
+import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { WholeFile } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
@@ -82,8 +82,8 @@ export class InboundProcessor {
   #timer: Timer | undefined
   #isStopping = false
   #isClosed = false
-  /** Resolves when nobody waits for the parser any more. */
-  readonly #closing = Promise.withResolvers<undefined>()
+  /** Ends the wait for the parser, one for each message that waits. */
+  readonly #waits = new Set<() => void>()
   #stopListening = () => {}
 
   /** @param parser in place of the Worker, for tests */
@@ -114,7 +114,7 @@ export class InboundProcessor {
   #close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    this.#closing.resolve(undefined)
+    for (const end of this.#waits) end()
     this.#parser.close()
   }
 
@@ -184,18 +184,40 @@ export class InboundProcessor {
   }
 
   async #process(receipt: Receipt): Promise<void> {
-    const app = this.#app
     const destinations = JSON.parse(receipt.destinations) as Destination[]
-    const answer = await Promise.race([this.#parse(receipt), this.#closing.promise])
+    const answer = await this.#untilClosed(this.#parse(receipt))
     // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
-    const ready = await this.#prepare(receipt, destinations, answer).finally(() => removeFiles(answer))
+    try {
+      await this.#apply(receipt, destinations, answer)
+    } finally {
+      for (const { content } of answer.message?.attachments ?? []) release(content)
+      await removeFiles(answer)
+    }
+  }
+
+  async #apply(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<void> {
+    const app = this.#app
+    const ready = await this.#prepare(receipt, destinations, answer)
     const effects = await app.commit.write((tx) => {
       end(tx, receipt.id)
       return applyEffects(app, tx, destinations, ready)
     })
     for (const known of [this.#begun, this.#failures, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)
+  }
+
+  /** Undefined at the end of the service. Not by a race with one promise for all: that one would hold every answer as long as the service runs. */
+  async #untilClosed<T>(work: Promise<T>): Promise<T | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
+    const end = () => resolve(undefined)
+    this.#waits.add(end)
+    work.then(resolve, reject)
+    try {
+      return await promise
+    } finally {
+      this.#waits.delete(end)
+    }
   }
 
   async #parse(receipt: Receipt): Promise<ParseAnswer> {
@@ -342,6 +364,15 @@ export class InboundProcessor {
     for (const { mailbox, threadId } of mailboxes)
       await autoRespond(this.#app, mailbox, { ...received, message }, threadId)
   }
+}
+
+/** Small ones are left to the collector. */
+const SMALLEST_RELEASED_BYTES = 16 * KiB
+
+/** Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much later. */
+function release({ buffer, length }: Uint8Array): void {
+  if (length >= SMALLEST_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length)
+    buffer.transfer(0)
 }
 
 function end(tx: Tx, receiptId: number): void {

@@ -4,6 +4,7 @@ import type { Received } from '#features/received.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { headerBound } from '../agent-mailboxes/header-text.ts'
 import { record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
@@ -25,6 +26,12 @@ const sql = prepared((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
 }))
+
+/** As many as an envelope may have; a stranger can write 1,000 into one header. */
+const MOST_TO_ADDRESSES = 100
+
+/** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
+const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
 /** Stores a received message for one route of one domain. False when the domain is gone: then there is nobody to store it for. */
 export function storeInbound(
@@ -60,12 +67,12 @@ export function storeInbound(
     envelope.sourceIp,
     envelope.helo,
     envelope.tls,
-    message?.fromAddresses[0] ?? null,
-    JSON.stringify(message?.toAddresses ?? []),
-    message?.from ?? null,
-    message?.to ?? null,
-    message?.cc ?? null,
-    message?.subject ?? '',
+    bound(message?.fromAddresses[0]),
+    JSON.stringify((message?.toAddresses ?? []).slice(0, MOST_TO_ADDRESSES)),
+    bound(message?.from),
+    bound(message?.to),
+    bound(message?.cc),
+    bound(message?.subject) ?? '',
     message?.messageId ?? null,
     message?.headersRef ?? null,
     message?.textRef ?? null,

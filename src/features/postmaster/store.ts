@@ -1,6 +1,6 @@
 /**
- * @module Mail for whoever runs the service: kept, listed, deleted, and gone after a while. The only writer of `operator_mail`. The messages themselves are
- * in the store of raw messages, which lets go of them at the same age.
+ * @module Mail for whoever runs the service: kept, listed, deleted, and gone after a while. Anybody can send it, so what one source and what one kind may
+ * fill is bounded. The only writer of `operator_mail`. The messages themselves are in the store of raw messages, which lets go of them at the same age.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -9,7 +9,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { days } from '#platform/units.ts'
+import { networkOf } from '#platform/network.ts'
+import { days, minutes } from '#platform/units.ts'
 import type { Envelope } from '../received.ts'
 
 /** What a message is about: the address that it came to, or what it was taken for. */
@@ -61,8 +62,11 @@ const COLUMNS = `uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_head
 
 const sql = prepared((db) => ({
   insert: db.prepare(
-    `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, raw_ref, size_bytes, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, network, raw_ref, size_bytes, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  ofNetwork: db.prepare<{ n: number }, [string, number]>(
+    'SELECT COUNT(*) AS n FROM operator_mail WHERE network = ? AND created_at > ?',
   ),
   newest: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM operator_mail ORDER BY id DESC LIMIT ?`),
   newestOfKind: db.prepare<Row, [string, number]>(
@@ -74,9 +78,11 @@ const sql = prepared((db) => ({
   deleteOld: db.prepare(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?)',
   ),
-  oldestKept: db.prepare<{ id: number }, [number]>('SELECT id FROM operator_mail ORDER BY id DESC LIMIT 1 OFFSET ?'),
+  oldestKept: db.prepare<{ id: number }, [string, number]>(
+    'SELECT id FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?',
+  ),
   deleteBefore: db.prepare(
-    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE id < ? ORDER BY id LIMIT ?)',
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?)',
   ),
 }))
 
@@ -85,9 +91,18 @@ const MOST_CHARACTERS = 500
 
 const cut = (text: string): string => text.slice(0, MOST_CHARACTERS)
 
-/** Keeps a message for the operator, in the caller's transaction. */
-export function storeOperatorMail(_app: App, tx: Tx, mail: NewOperatorMail): void {
+/** Of one source within a day; beyond that somebody plays, and what others have to say must not drown in it. */
+const MOST_OF_SOURCE_A_DAY = 200
+
+/** Keeps a message for the operator, in the caller's transaction, or drops it when its source has sent too many. */
+export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void {
   const { envelope } = mail
+  const network = networkOf(envelope.sourceIp)
+  const known = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1))?.n ?? 0
+  if (known >= MOST_OF_SOURCE_A_DAY) {
+    tx.afterCommit(() => countDropped(app))
+    return
+  }
   sql(tx.db).insert.run(
     newUuid(),
     mail.kind,
@@ -97,10 +112,39 @@ export function storeOperatorMail(_app: App, tx: Tx, mail: NewOperatorMail): voi
     cut(mail.subject),
     cut(mail.reason),
     envelope.sourceIp,
+    network,
     envelope.rawRef,
     envelope.sizeBytes,
     envelope.receivedAt,
   )
+}
+
+interface Dropped {
+  untold: number
+  toldAtMs: number
+}
+
+const droppedOf = new WeakMap<App, Dropped>()
+const TELL_EVERY_MS = minutes(10)
+
+function countDropped(app: App): void {
+  const dropped = droppedOf.get(app) ?? { untold: 0, toldAtMs: Number.NEGATIVE_INFINITY }
+  droppedOf.set(app, dropped)
+  dropped.untold++
+  tellOfDropped(app)
+}
+
+/** Says how much was dropped since it was said last; not often, since strangers decide how much it is. */
+function tellOfDropped(app: App): void {
+  const dropped = droppedOf.get(app)
+  const nowMs = app.clock.monotonicMs()
+  if (!dropped || dropped.untold === 0 || nowMs - dropped.toldAtMs < TELL_EVERY_MS) return
+  app.log.warn(
+    { dropped: dropped.untold },
+    `mail for the operator was dropped: its sources have sent ${MOST_OF_SOURCE_A_DAY} messages within a day`,
+  )
+  dropped.untold = 0
+  dropped.toldAtMs = nowMs
 }
 
 const read = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
@@ -135,21 +179,24 @@ export async function deleteOperatorMail(app: App, id: string): Promise<void> {
 const unknown = () =>
   notFound('operator_mail_not_found', 'There is no message with this ID; `tassis mail list` shows what there is.')
 
-/** Most that are kept. */
+/** Most that are kept of each kind. */
 export const MOST_OPERATOR_MAIL = 10_000
 /** Removed in one transaction: a few milliseconds. */
 const SLICE = 500
 
 /**
- * Forgets what is older than `inboundRawDays`, and all but the newest MOST_OPERATOR_MAIL; returns how many. Meant to be called every hour or so, one run
+ * Forgets what is older than `inboundRawDays`, and of each kind all but the newest MOST_OPERATOR_MAIL; returns how many. Meant to be called every hour or so, one run
  * at a time.
  */
 export async function trimOperatorMail(app: App): Promise<number> {
   const before = app.clock.now() - days(app.config.inboundRawDays)
-  const ofAge = await inSlices(app, (tx) => sql(tx.db).deleteOld.run(before, SLICE).changes)
-  const oldest = sql(app.db).oldestKept.get(MOST_OPERATOR_MAIL - 1)
-  if (!oldest) return ofAge
-  return ofAge + (await inSlices(app, (tx) => sql(tx.db).deleteBefore.run(oldest.id, SLICE).changes))
+  let removed = await inSlices(app, (tx) => sql(tx.db).deleteOld.run(before, SLICE).changes)
+  for (const kind of OPERATOR_MAIL_KINDS) {
+    const oldest = sql(app.db).oldestKept.get(kind, MOST_OPERATOR_MAIL - 1)
+    if (oldest) removed += await inSlices(app, (tx) => sql(tx.db).deleteBefore.run(kind, oldest.id, SLICE).changes)
+  }
+  tellOfDropped(app)
+  return removed
 }
 
 async function inSlices(app: App, remove: (tx: Tx) => number): Promise<number> {

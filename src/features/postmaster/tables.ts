@@ -17,10 +17,16 @@ export const operatorMail = sqliteTable(
     /** Why it is here. */
     reason: text('reason').notNull(),
     sourceIp: text('source_ip').notNull(),
+    /** What the source counts as: as `networkOf` gives it. */
+    network: text('network').notNull(),
     /** In the store of raw messages. */
     rawRef: integer('raw_ref').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
     createdAt: time('created_at').notNull(),
   },
-  (t) => [index('operator_mail_time').on(t.createdAt)],
+  (t) => [
+    index('operator_mail_time').on(t.createdAt),
+    index('operator_mail_kind').on(t.kind),
+    index('operator_mail_network').on(t.network, t.createdAt),
+  ],
 )

@@ -1,6 +1,7 @@
 /**
  * @module Reports about a domain's mail that came in (DMARC aggregate, TLS-RPT): stored once each for the account that has the domain, kept for
- * 400 days, shown to the operator. A report is what a stranger says; nothing here acts on one.
+ * 400 days, shown to the operator. A report is what a stranger says, so it must be about a domain of ours, of which there are so many a day; nothing here
+ * acts on one.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -16,7 +17,7 @@ import type { AggregateReport } from '#protocols/reports/report.ts'
 export interface StoredReport {
   readonly uuid: UuidBytes
   readonly kind: 'dmarc' | 'tls'
-  /** Name of the account that has the domain; null: nobody had it when the report came. */
+  /** Name of the account that has the domain; null: nobody had it verified when the report came. */
   readonly account: string | null
   readonly domain: string
   readonly organisation: string
@@ -41,6 +42,7 @@ type NewRow = [
   kind: string,
   accountId: number | null,
   domain: string,
+  coveredBy: string,
   organisation: string,
   reportId: string,
   beginAt: number | null,
@@ -51,15 +53,18 @@ type NewRow = [
 ]
 
 const sql = prepared((db) => ({
-  // Several accounts can have verified one name, each with a key of its own; the first is taken.
-  owner: db.prepare<{ accountId: number }, [string]>(
-    `SELECT account_id AS accountId FROM domains
-     WHERE domain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1`,
+  // A name may be registered by several accounts; only one of them can have verified it.
+  byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
+    `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
+     WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
+  ),
+  covered: db.prepare<{ n: number }, [string, number]>(
+    'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ?',
   ),
   insert: db.prepare<unknown, NewRow>(
     `INSERT INTO received_reports
-     (uuid, kind, account_id, domain, organisation, report_id, begin_at, end_at, content_ref, size_bytes, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
+     (uuid, kind, account_id, domain, covered_by, organisation, report_id, begin_at, end_at, content_ref, size_bytes, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
   newest: db.prepare<StoredReport, [number]>(`${SELECT} ORDER BY r.id DESC LIMIT ?`),
   newestOfDomain: db.prepare<StoredReport, [string, number]>(
@@ -73,21 +78,47 @@ const sql = prepared((db) => ({
   deleteOld: db.prepare<unknown, [number, number]>('DELETE FROM received_reports WHERE id <= ? AND created_at < ?'),
 }))
 
+/** Reports about one domain of ours and all below it, within a day: large senders get some hundred. */
+const MOST_OF_DOMAIN_A_DAY = 1000
+
+/** What became of a report. */
+export type ReportResult =
+  | { readonly kind: 'stored' }
+  /** We have one of the same kind, organisation, id and domain already, which stays as it is. */
+  | { readonly kind: 'known' }
+  /** `why` is a sentence. */
+  | { readonly kind: 'refused'; readonly why: string }
+
+/** Why a report that comes now is not taken, a sentence; undefined: it is. Asked before its content is stored. */
+export function reportRefusal(
+  { config, db }: Pick<App, 'config' | 'db'>,
+  { domain }: Pick<AggregateReport, 'domain'>,
+  at: Millis,
+): string | undefined {
+  const found = placeOf(db, config.hostname, domain)
+  return found ? fullness(db, found, at) : NOT_OURS
+}
+
 /**
- * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above its own. False: we have one
- * of the same kind, organisation, id and domain already, which stays as it is.
+ * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above its own; for nobody when the
+ * domain is registered only, or is that of this host.
  */
 export function storeReport(
-  _app: App,
+  { config }: Pick<App, 'config'>,
   tx: Tx,
   report: AggregateReport & { readonly contentRef: number },
   at: Millis,
-): boolean {
+): ReportResult {
+  const place = placeOf(tx.db, config.hostname, report.domain)
+  if (!place) return { kind: 'refused', why: NOT_OURS }
+  const why = fullness(tx.db, place, at)
+  if (why !== undefined) return { kind: 'refused', why }
   const { changes } = sql(tx.db).insert.run(
     newUuid(),
     report.kind,
-    ownerOf(tx.db, report.domain) ?? null,
+    place.accountId,
     report.domain,
+    place.coveredBy,
     report.organisation,
     report.reportId,
     report.beginMs,
@@ -96,16 +127,36 @@ export function storeReport(
     report.content.length,
     at,
   )
-  return changes > 0
+  return { kind: changes > 0 ? 'stored' : 'known' }
 }
 
-function ownerOf(db: Database, domain: string): number | undefined {
-  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    const row = sql(db).owner.get(name)
-    if (row) return row.accountId
-  }
-  return undefined
+const NOT_OURS = 'It is a report about a domain that nobody has here.'
+
+/** Where a report belongs. */
+interface Place {
+  /** The account that has verified the domain. */
+  readonly accountId: number | null
+  /** The name at or above it that makes it ours. */
+  readonly coveredBy: string
 }
+
+const fullness = (db: Database, { coveredBy }: Place, at: Millis): string | undefined =>
+  (sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0) < MOST_OF_DOMAIN_A_DAY
+    ? undefined
+    : `It is a report about ${coveredBy}, of which ${MOST_OF_DOMAIN_A_DAY} came within a day.`
+
+function placeOf(db: Database, hostname: string, domain: string): Place | undefined {
+  let registered: Place | undefined
+  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
+    const row = sql(db).byName.get(name)
+    if (row?.isVerified) return { accountId: row.accountId, coveredBy: name }
+    if (row || isOfHost(hostname, name)) registered ??= { accountId: null, coveredBy: name }
+  }
+  return registered
+}
+
+/** Reports about the mail that the host itself sends speak of its name, or of the organisation's above it. */
+const isOfHost = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
 export interface ReportFilter {
   /** In A-labels: reports of exactly this domain. */

@@ -13,6 +13,8 @@ export const receivedReports = sqliteTable(
     accountId: integer('account_id'),
     /** Domain that it speaks of, in A-labels. */
     domain: text('domain').notNull(),
+    /** The domain of an account here, or the name of this host, at or above it. */
+    coveredBy: text('covered_by').notNull(),
     organisation: text('organisation').notNull(),
     reportId: text('report_id').notNull(),
     /** Period that it covers. */
@@ -26,5 +28,6 @@ export const receivedReports = sqliteTable(
   (t) => [
     uniqueIndex('received_reports_id').on(t.kind, t.organisation, t.reportId, t.domain),
     index('received_reports_domain').on(t.domain, t.createdAt),
+    index('received_reports_covered').on(t.coveredBy, t.createdAt),
   ],
 )

@@ -15,6 +15,7 @@ export const coverageCode = (coverage: Coverage): number => COVERAGES.indexOf(co
 /** Why an address is on the list, where the service itself put it there. */
 export const UNSUBSCRIBE = 'unsubscribe'
 export const HARD_BOUNCE = 'hard_bounce'
+export const COMPLAINT = 'complaint'
 
 /** Stored for "of every stream" and "of every list". */
 export const EVERY = 0

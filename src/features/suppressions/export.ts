@@ -26,16 +26,17 @@ export function exportSlice(app: Pick<App, 'db'>, accountId: number, after: numb
 
 /**
  * The file as a stream. What changes while it is read may be in it or not.
- * @param onStalled called when the client has taken nothing for a while; ends its connection
+ * @param on.stalled called when the client has taken nothing for a while; ends its connection
+ * @param on.end called with the last of it
  */
 export function exportStream(
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
-  onStalled: () => void,
+  on: { stalled(): void; end(): void },
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let after = 0
-  let stall = app.clock.after(STALL_MS, onStalled)
+  let stall = app.clock.after(STALL_MS, on.stalled)
   return new ReadableStream(
     {
       async pull(controller) {
@@ -44,9 +45,12 @@ export function exportStream(
         await giveWay()
         const { csv, next } = exportSlice(app, accountId, after)
         if (csv !== '') controller.enqueue(encoder.encode(csv))
-        if (next === undefined) return controller.close()
+        if (next === undefined) {
+          on.end()
+          return controller.close()
+        }
         after = next
-        stall = app.clock.after(STALL_MS, onStalled)
+        stall = app.clock.after(STALL_MS, on.stalled)
       },
       cancel: () => stall.cancel(),
     },

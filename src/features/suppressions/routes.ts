@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { csvAnswer, csvBody } from '#platform/http/csv.ts'
 import { list, one } from '#platform/http/envelope.ts'
-import { allowLongWait, cutConnection } from '#platform/http/request-context.ts'
+import { allowLongWait, cutConnection, endLongWait } from '#platform/http/request-context.ts'
 import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
 import { exportStream } from './export.ts'
 import { importSuppressions } from './import.ts'
@@ -71,7 +71,12 @@ export const suppressionRoutes = (app: App) =>
         allowLongWait(request)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = 'attachment; filename="suppressions.csv"'
-        return new Response(exportStream(app, actor.accountId, () => cutConnection(request)))
+        return new Response(
+          exportStream(app, actor.accountId, {
+            stalled: () => cutConnection(request),
+            end: () => endLongWait(request),
+          }),
+        )
       },
       {
         detail: {
@@ -89,7 +94,7 @@ export const suppressionRoutes = (app: App) =>
       async ({ actor, body, request }) => {
         allowLongWait(request)
         const file = body instanceof Uint8Array ? body : new Uint8Array()
-        return importSuppressions(app, actor, file)
+        return await importSuppressions(app, actor, file).finally(() => endLongWait(request))
       },
       {
         response: ImportResult,

@@ -6,7 +6,8 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { newUuid } from '#platform/ids.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { audit, systemActor } from '../audit-logs/audit.ts'
 import { count } from '../events/record.ts'
 import { type Coverage, coverageCode, EVERY, suppressionKey } from './check.ts'
 
@@ -87,6 +88,24 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
   )
   if (!inserted) return false
   countRow(tx, accountId, reason, 1)
+  return true
+}
+
+/** Puts an address on the list for all mail, because of what became of an email to it, with an audit row. False when it is there already. */
+export function suppressFor(
+  app: App,
+  tx: Tx,
+  email: { readonly id: number; readonly accountId: number; readonly accountUuid: UuidBytes },
+  { address, reason }: Pick<NewSuppression, 'address' | 'reason'>,
+): boolean {
+  const { accountId } = email
+  if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: email.id })) return false
+  audit(app, tx, systemActor(email), {
+    action: 'suppression.created',
+    resourceType: 'suppression',
+    resourceId: suppressionKey(address),
+    metadata: { reason },
+  })
   return true
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Clock, Timer } from '../clock.ts'
 import { seconds } from '../units.ts'
-import { allowLongWait, cutConnection } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait } from './request-context.ts'
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
 
@@ -70,6 +70,7 @@ export function openEventStream({ request, clock, next, onEnd, onError }: EventS
     if (isOver) return
     isOver = true
     untaken?.cancel()
+    endLongWait(request)
     onEnd()
   }
   const expectTaking = (): void => {

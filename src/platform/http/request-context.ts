@@ -14,8 +14,10 @@ export interface RequestContext {
   /** Memory held for the body until the handler is done. */
   reservation: Reservation | undefined
   readonly clientIp: () => string
-  /** Sets how many seconds Bun lets the connection live from now on; 0 is no limit. */
+  /** Sets how many seconds Bun lets the connection live from now on, until its next request; 0 is no limit. */
   readonly setTimeout: (seconds: number) => void
+  /** What a connection has without it. */
+  readonly idleSeconds: number
 }
 
 const contexts = new WeakMap<Request, RequestContext>()
@@ -30,8 +32,17 @@ export const requestContext = (request: Request): RequestContext | undefined => 
 /** Address of the client: the peer, or what a trusted proxy says of it. Empty when the connection is gone. */
 export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''
 
-/** Lifts the time limit of this request, for long polls and streams. The handler then bounds its own time. */
+/** Lifts the time limit of this request, for streams and long work. The handler then bounds its own time, and calls `endLongWait` at the end. */
 export const allowLongWait = (request: Request): void => contexts.get(request)?.setTimeout(0)
+
+/**
+ * Gives the connection its time limit back, from now on. Without it a connection that `allowLongWait` was called for stays open for good, whatever
+ * comes after the answer: nothing, or half of a next request.
+ */
+export function endLongWait(request: Request): void {
+  const context = contexts.get(request)
+  context?.setTimeout(context.idleSeconds)
+}
 
 /**
  * Ends the connection of this request within some seconds, whatever is still to be sent: for a client that takes nothing any more. Nothing

@@ -36,6 +36,8 @@ export interface HttpServerOptions<Actor> {
     readonly trustedProxies: readonly string[]
     /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
     readonly requestTimeoutSeconds: number
+    /** In place of those 15 seconds. */
+    readonly handlerGraceSeconds?: number
   }
   readonly log: HttpLog
   readonly clock: Clock
@@ -71,6 +73,10 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
     memory: options.memory,
     clock,
   })
+  const idleSeconds = Math.min(
+    MAX_IDLE_SECONDS,
+    config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
+  )
   const isTrustedProxy = networkSet(config.trustedProxies)
   const app = composeApp(options, bodies)
   let server: Bun.Server<undefined> | undefined
@@ -85,6 +91,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
       clientIp: () =>
         clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),
       setTimeout: (seconds) => listener?.timeout(request, seconds),
+      idleSeconds,
     }
   }
 
@@ -113,7 +120,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
         reusePort: false,
         // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
         // seconds, whatever is set here (measured in Bun 1.4.5).
-        idleTimeout: Math.min(MAX_IDLE_SECONDS, config.requestTimeoutSeconds + HANDLER_GRACE_SECONDS),
+        idleTimeout: idleSeconds,
         // Bun's own 413 has no body. Ours counts.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         fetch: (request, bunServer) => answer(request, bunServer),

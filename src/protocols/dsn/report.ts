@@ -23,7 +23,6 @@ export interface DeliveryReport {
   readonly recipients: readonly ReportedRecipient[]
   /** Of what was sent: its Message-ID with angle brackets, as the returned message or headers have it; null: not returned. */
   readonly originalMessageId: string | null
-  /** Addresses of the returned headers that may name us: Return-Path, X-Original-To and such; bounded. */
+  /** The address of ours that it was sent from, as the returned headers have it: Return-Path and such; bounded. */
   readonly originalReturnPath: string | null
-  readonly originalRecipients: readonly string[]
 }

@@ -2,23 +2,14 @@
 import { fieldGroups } from './fields.ts'
 import type { DeliveryReport } from './report.ts'
 
-export type Returned = Pick<DeliveryReport, 'originalMessageId' | 'originalReturnPath' | 'originalRecipients'>
+export type Returned = Pick<DeliveryReport, 'originalMessageId' | 'originalReturnPath'>
 
-export const nothingReturned: Returned = { originalMessageId: null, originalReturnPath: null, originalRecipients: [] }
+export const nothingReturned: Returned = { originalMessageId: null, originalReturnPath: null }
 
 const MOST_CHARACTERS = 128 * 1024
 const MOST_ADDRESS_CHARACTERS = 320
 
 const RETURN_PATHS = ['return-path', 'x-return-path', 'x-envelope-from', 'x-original-return-path']
-/** Who it was sent to in the envelope; To and Cc say less than that. */
-const ENVELOPE_RECIPIENTS = [
-  'x-original-to',
-  'delivered-to',
-  'envelope-to',
-  'x-envelope-to',
-  'x-rcpt-to',
-  'x-failed-recipients',
-]
 /** Exim and others note it in Received. */
 const ENVELOPE_FROM = /envelope-(?:from|sender)[ =<]{1,3}([^\s<>();]{3,320})/i
 
@@ -28,11 +19,9 @@ export function returnedOf(text: string): Returned {
   const [fields] = fieldGroups(head, 1)
   if (!fields) return nothingReturned
   const returnPath = RETURN_PATHS.map((name) => addressIn(fields.get(name))).find((address) => address !== undefined)
-  const recipients = ENVELOPE_RECIPIENTS.flatMap((name) => addressIn(fields.get(name)) ?? [])
   return {
     originalMessageId: messageIdIn(fields.get('message-id')),
     originalReturnPath: returnPath ?? ENVELOPE_FROM.exec(head)?.[1] ?? null,
-    originalRecipients: [...new Set(recipients)],
   }
 }
 

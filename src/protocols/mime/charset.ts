@@ -32,7 +32,8 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
   const native = decoderOf(isBigEndian ? 'utf-16be' : name)
   if (native) return native.decode(bytes)
-  const text = libcharset.decode(bytes, name)
+  // It takes nothing but a Buffer for octets.
+  const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either it is broken, or the name is unknown and was read as UTF-8.
   return text.includes('\ufffd') ? guess(bytes) : text
 }

@@ -12,6 +12,8 @@ export interface Head {
   readonly end: number
   /** Whether a blank line stands there, as it should. */
   readonly isClosed: boolean
+  /** Where the lines of the fields begin and end that say what the content is: Content-Type and its like. */
+  readonly contentLines: readonly (readonly [start: number, end: number])[]
 }
 
 /** A longer header is not read. */
@@ -24,6 +26,7 @@ const MOST_REFERENCES = 1000
 const LONGEST_MESSAGE_ID = 998
 
 const FIELD = /^([!-9;-~]+)[ \t]*:/
+const OF_CONTENT = /^content-/i
 /** Fields that stand in no body: where one follows, a line that is no field is a broken line of the header. */
 const WELL_KNOWN =
   /^(?:received|from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|return-path|dkim-signature|reply-to|references|in-reply-to|list-[a-z-]+)[ \t]*:/i
@@ -36,14 +39,20 @@ const WELL_KNOWN =
 export function readHead(raw: Uint8Array): Head | undefined {
   const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
   const fields: string[][] = []
+  const contentLines: [start: number, end: number][] = []
   let position = 0
   let lineCount = 0
   /** The first line that is no field, and how many fields stand before it. */
   let broken: { readonly at: number; readonly fieldCount: number } | undefined
-  const unclosed = (at: number): Head =>
-    broken
-      ? { fields: unfolded(fields.slice(0, broken.fieldCount)), end: broken.at, isClosed: false }
-      : { fields: unfolded(fields), end: at, isClosed: false }
+  const unclosed = (at: number): Head => {
+    const end = broken?.at ?? at
+    return {
+      fields: unfolded(broken ? fields.slice(0, broken.fieldCount) : fields),
+      end,
+      isClosed: false,
+      contentLines: contentLines.filter(([start]) => start < end),
+    }
+  }
 
   while (position < bytes.length) {
     const lineFeed = bytes.indexOf(0x0a, position)
@@ -54,13 +63,19 @@ export function readHead(raw: Uint8Array): Head | undefined {
     const line = lineOf(bytes, position, next)
     if (line === '') {
       if (broken) break
-      return { fields: unfolded(fields), end: position, isClosed: true }
+      return { fields: unfolded(fields), end: position, isClosed: true, contentLines }
     }
     const isFolded = line.startsWith(' ') || line.startsWith('\t')
     const isField = FIELD.test(line)
     if (isField && broken && WELL_KNOWN.test(line)) broken = undefined
-    if (isFolded && fields.length > (broken?.fieldCount ?? 0)) fields.at(-1)?.push(line)
-    else if (isField) fields.push([line])
+    const field = fields.at(-1)
+    if (isFolded && field && fields.length > (broken?.fieldCount ?? 0)) {
+      field.push(line)
+      if (OF_CONTENT.test(field[0] ?? '')) contentLines.push([position, next])
+    } else if (isField) {
+      fields.push([line])
+      if (OF_CONTENT.test(line)) contentLines.push([position, next])
+    }
     // `From `: a mailbox file was here (RFC 4155).
     else if (!(position === 0 && /^>?From /.test(line))) broken ??= { at: position, fieldCount: fields.length }
     position = next

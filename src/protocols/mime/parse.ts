@@ -32,7 +32,9 @@ const MOST_LEVELS = 100
 const MOST_ATTACHMENTS = 1000
 const MOST_PART_HEAD_BYTES = 1024 * 1024
 /** Of all parts together: each costs a hundred times its octets. */
-const MOST_HEAD_LINES = 200_000
+const MOST_PART_FIELDS = 200_000
+/** Of all parts together. */
+const MOST_PART_HEADS_BYTES = 8 * 1024 * 1024
 const LONGEST_CONTENT_ID = 998
 /** Of all text parts together, and as much of all HTML parts; a part that goes beyond is an attachment as well. */
 const MOST_TEXT_BYTES = 2 * 1024 * 1024
@@ -57,13 +59,14 @@ interface Part {
 /**
  * Header fields, bodies and attachments of a message. A field that may stand once and stands twice is read where it stands first. A message/rfc822
  * is an attachment, whatever is in it; so is every part that is no text to be read.
- * @throws Unparseable with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields, 10,000 parts, 100 levels or 1,000 attachments
+ * @throws Unparseable with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields or 8 MiB of header in all parts, 10,000 parts, 100 levels or 1,000 attachments
  */
 export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
   const source = message instanceof Uint8Array ? sourceOf(message) : message
-  const head = readHead(startOf(source, MOST_HEAD_BYTES))
+  const start = startOf(source, MOST_HEAD_BYTES)
+  const head = readHead(start)
   if (!head) throw new Unparseable('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
-  const content = await contentOf(source, head, options.newFile)
+  const content = await contentOf(piecesOf(source, start, head), options.newFile)
   return { ...headerOf(head.fields, options.mailFrom), ...content }
 }
 
@@ -107,15 +110,11 @@ function saysAutomatic(all: (name: string) => readonly string[]): boolean {
 type SplitterOutput = MimeNode | { readonly type: 'data' | 'body'; readonly node: MimeNode; readonly value: Buffer }
 
 /** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
-async function contentOf(
-  source: MessageSource,
-  head: Head,
-  newFile: (() => FileWriter) | undefined,
-): Promise<MessageContent> {
+async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
   const splitter = new Splitter({ ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES })
   const reader = new PartReader(newFile)
   try {
-    await pipeline(piecesOf(source, head), splitter, async (found: AsyncIterable<SplitterOutput>) => {
+    await pipeline(pieces, splitter, async (found: AsyncIterable<SplitterOutput>) => {
       for await (const item of found) {
         if (item.type === 'node') reader.begin(item)
         else reader.take(item)
@@ -136,7 +135,8 @@ class PartReader {
   readonly #texts = new TextParts('\n')
   readonly #htmls = new TextParts('<br/>\n')
   readonly #attachments: ParsedAttachment[] = []
-  #headLineCount = 0
+  #fieldCount = 0
+  #headBytes = 0
   /** The part that was found last, and is over when the next one begins. */
   #open: OpenPart | undefined
   /** A line break of which it is not known yet whether it belongs to the boundary behind it. */
@@ -151,9 +151,11 @@ class PartReader {
     const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
     if (part.level > MOST_LEVELS)
       throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
-    this.#headLineCount += node.headers === false ? 0 : node.headers.getList().length
-    if (this.#headLineCount > MOST_HEAD_LINES)
-      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields.')
+    const fields = node.headers === false ? [] : node.headers.getList()
+    this.#fieldCount += fields.length
+    for (const { line } of fields) this.#headBytes += line.length
+    if (this.#fieldCount > MOST_PART_FIELDS || this.#headBytes > MOST_PART_HEADS_BYTES)
+      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields or 8 MiB.')
     if (parent) parent.hasChildren = true
     this.#close()
     this.#parts.set(node, part)
@@ -278,6 +280,7 @@ const LONGEST_LINE_LEFT_OUT = 64 * 1024
 /** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
 function cutBefore(bytes: Uint8Array, mostBytes: number): Uint8Array {
   if (bytes.length <= mostBytes) return bytes
+  if (mostBytes === 0) return bytes.subarray(0, 0)
   const lineEnd = bytes.lastIndexOf(0x0a, mostBytes - 1) + 1
   // Even, for charsets of two octets.
   if (lineEnd > mostBytes - LONGEST_LINE_LEFT_OUT) return bytes.subarray(0, lineEnd - (lineEnd % 2))
@@ -300,27 +303,35 @@ function refused(error: unknown): unknown {
     : new Unparseable(`The message has more than ${MOST_PARTS} parts.`)
 }
 
-/** The message piece by piece, with the blank line after the header that may be missing. */
-function* piecesOf(source: MessageSource, { end, isClosed }: Head): Generator<Buffer> {
+/**
+ * What the splitter needs of a message, piece by piece: of the header the fields about the content, since each field costs it a hundred times its
+ * octets, then a blank line, which may be missing, and the body.
+ */
+function* piecesOf(source: MessageSource, start: Uint8Array, { end, isClosed, contentLines }: Head): Generator<Buffer> {
   const hasTooMany = carriageReturnCounter()
-  let position = 0
-  let isMissing = !isClosed
-  let last = 0x0a
-  for (const slice of source.slices()) {
-    if (hasTooMany(slice))
-      throw new Unparseable('The message has more than 1,000 carriage returns in a row, which no mail has.')
-    const headBytes = isMissing && position + slice.length >= end ? end - position : 0
-    const piece = Buffer.from(slice.buffer, slice.byteOffset, slice.length)
-    position += slice.length
-    if (headBytes > 0) yield piece.subarray(0, headBytes)
-    if (isMissing && position >= end) {
-      yield Buffer.from((headBytes > 0 ? piece[headBytes - 1] : last) === 0x0a ? '\r\n' : '\r\n\r\n')
-      isMissing = false
-    }
-    if (headBytes < piece.length) yield piece.subarray(headBytes)
-    last = piece.at(-1) ?? last
+  for (const [from, to] of contentLines) {
+    const line = asBuffer(start.subarray(from, to))
+    checkReturns(hasTooMany(line))
+    yield line
+    if (line.at(-1) !== LF) yield CRLF
   }
-  if (isMissing) yield Buffer.from('\r\n')
+  if (!isClosed) yield CRLF
+  let position = 0
+  for (const slice of source.slices()) {
+    const body = asBuffer(slice.subarray(Math.max(0, end - position)))
+    position += slice.length
+    checkReturns(hasTooMany(body))
+    if (body.length > 0) yield body
+  }
+}
+
+const LF = 0x0a
+const CRLF = Buffer.from('\r\n')
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+
+function checkReturns(hasTooMany: boolean): void {
+  if (hasTooMany) throw new Unparseable('The message has more than 1,000 carriage returns in a row, which no mail has.')
 }
 
 const MOST_CARRIAGE_RETURNS = 1000

@@ -4,13 +4,15 @@
  */
 import type { ParsedAttachment, ParsedMessage, WholeFile } from '../mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
-import { type ReadReport, refused } from './facts.ts'
+import type { ReadReport } from './facts.ts'
 import type { AggregateReport } from './report.ts'
 import { readTlsReport } from './tls.ts'
-import { MAX_REPORT_BYTES, unpack } from './unpack.ts'
+import { MAX_REPORT_BYTES, type Unpacked, unpack } from './unpack.ts'
 
 /** Unpacked and read at most; each costs up to 10 MiB. */
 const MOST_TRIED = 3
+/** After a larger one that cannot be read no other is tried: reading takes many times its size in memory. */
+const LARGEST_BEFORE_ANOTHER_BYTES = 1024 * 1024
 
 /** `receiver!domain!begin!end`, with or without what makes it unique (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
@@ -45,9 +47,11 @@ export function aggregateReportOf(
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
   for (const attachment of [...named, ...others].slice(0, MOST_TRIED)) {
-    const found = readAttachment(attachment, namedDomain, read)
+    const unpacked = unpackedOf(attachment, read)
+    const found = unpacked.kind === 'ok' ? readReport(unpacked.content, namedDomain) : unpacked
     if (found.kind === 'ok') return found.report
     if (isReport || isNamedReport(attachment)) problem ??= found.reason
+    if (unpacked.kind === 'ok' && unpacked.content.length > LARGEST_BEFORE_ANOTHER_BYTES) break
   }
   return problem === undefined ? undefined : { refused: problem }
 }
@@ -66,26 +70,24 @@ const isNamedReport = ({ filename, contentType }: ParsedAttachment): boolean =>
 const isPacked = ({ filename, contentType }: ParsedAttachment): boolean =>
   PACKED_TYPES.has(contentType) || PACKED_NAME.test(filename ?? '')
 
-function readAttachment(
+function unpackedOf(
   { content, file }: ParsedAttachment,
-  namedDomain: string | undefined,
   read: ((file: WholeFile) => Uint8Array) | undefined,
-): ReadReport {
-  if (!file) return readReport(content, namedDomain)
+): Unpacked {
+  if (!file) return unpack(content)
   // What is that large when it is packed is larger when it is not.
-  if (!read || file.sizeBytes > MAX_REPORT_BYTES) return refused('The report is larger than 10 MiB.')
-  return readReport(read(file), namedDomain)
+  if (!read || file.sizeBytes > MAX_REPORT_BYTES)
+    return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
+  return unpack(read(file))
 }
 
-function readReport(packed: Uint8Array, namedDomain: string | undefined): ReadReport {
-  const unpacked = unpack(packed)
-  if (unpacked.kind === 'refused') return unpacked
-  const start = Buffer.from(unpacked.content.subarray(0, 100))
+function readReport(content: Uint8Array, namedDomain: string | undefined): ReadReport {
+  const start = Buffer.from(content.subarray(0, 100))
     .toString('latin1')
     // Byte order marks, and the zero octets of UTF-16.
     .replace(/^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)|\0/g, '')
     .trimStart()
-  if (start.startsWith('<')) return readDmarcReport(unpacked.content)
-  if (start.startsWith('{')) return readTlsReport(unpacked.content, namedDomain)
+  if (start.startsWith('<')) return readDmarcReport(content)
+  if (start.startsWith('{')) return readTlsReport(content, namedDomain)
   return { kind: 'refused', reason: 'The attachment is neither XML nor JSON.' }
 }

@@ -130,6 +130,8 @@ describe('RFC 3834: a message', () => {
     ['that fails DMARC without a policy', authenticationOf({ dmarc: 'fail' }), true],
     ['that passes DMARC with a policy', authenticationOf({ dmarc: 'pass' }, 'reject'), true],
     ['whose sender fails SPF', authenticationOf({ spf: 'fail' }), false],
+    ['whose sender softly fails SPF', authenticationOf({ spf: 'softfail' }), false],
+    ['whose sender softly fails SPF, but passes DMARC', authenticationOf({ spf: 'softfail', dmarc: 'pass' }), true],
     ['whose sender has no SPF', authenticationOf({ spf: 'none' }), true],
   ]
   for (const [what, result, isAnswered] of AUTHENTICATION) {

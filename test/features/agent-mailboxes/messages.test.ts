@@ -332,6 +332,20 @@ describe('a thread', () => {
     ])
   })
 
+  test('keeps the answers to its messages, though a stranger uses their Message-ID again in a thread of his own', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    await service.deliver(mailbox, { messageId: '<1@x>', subject: 'Ours' })
+    await service.deliver(mailbox, { messageId: '<evil@x>', subject: 'Evil' })
+    await service.deliver(mailbox, { messageId: '<1@x>', inReplyTo: '<evil@x>', subject: 'Evil' })
+    await service.deliver(mailbox, { inReplyTo: '<1@x>', subject: 'Re: Ours' })
+    const threads = await rowsOf(service, mailbox, '/threads')
+    expect(threads.map(({ subject, message_count }) => [subject, message_count]).toSorted()).toEqual([
+      ['Evil', 2],
+      ['Ours', 2],
+    ])
+  })
+
   test('shows a long body cut, and says so', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -432,6 +446,21 @@ describe('a search', () => {
     expectRefusal(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
   })
 
+  test('looks at the text of the HTML when a message has no other, and at no tags', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const html = '<style>.stork{}</style><p class="heron">A <b>peli</b>can &amp; a t&euml;rn</p><script>ibis()</script>'
+    const ids = [
+      await service.deliver(mailbox, { text: null, html }),
+      await service.deliver(mailbox, { text: ' \n', html }),
+      await service.deliver(mailbox, { text: 'Goodbye.', html }),
+    ]
+    const found = async (q: string) =>
+      (await rowsOf(service, mailbox, `/messages/search?q=${q}`)).map(({ id }) => ids.indexOf(String(id)))
+    expect([await found('pelican'), await found('tern'), await found('goodbye')]).toEqual([[1, 0], [1, 0], [2]])
+    for (const word of ['stork', 'heron', 'ibis', 'class']) expect(await found(word)).toEqual([])
+  })
+
   test('looks at the first 65,536 characters of a text', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -493,6 +522,33 @@ describe('attachments', () => {
     for (const n of ['30', '-1', '1.0', '01', 'x', '%00', '9'.repeat(20)])
       expectRefusal(await api('GET', path(mailbox, `/messages/${id}/attachments/${n}`)), 404, 'attachment_not_found')
   })
+})
+
+test('of very many attachments lists, threads and searches have the first 20, and the message by itself all', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  const content = Buffer.from('x')
+  const made = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({
+      filename: `${n}${'ü'.repeat(250)}`,
+      contentType: 'text/plain',
+      contentId: `${n}${'c'.repeat(900)}`,
+      content,
+    }))
+  const many = await service.deliver(mailbox, { messageId: '<1@x>', attachments: made(1000) })
+  await service.deliver(mailbox, { inReplyTo: '<1@x>', attachments: made(20) })
+  const [thread] = await rowsOf(service, mailbox, '/threads')
+  const lists = [
+    await rowsOf(service, mailbox, '/messages'),
+    await rowsOf(service, mailbox, '/messages/search?q=mailbox'),
+    ((await detailOf(service, mailbox, `/threads/${thread?.['id']}`))['messages'] as Json[]).toReversed(),
+  ]
+  const all = (await detailOf(service, mailbox, `/messages/${many}`))['attachments'] as Json[]
+  expect(all).toHaveLength(1000)
+  for (const list of lists)
+    expect(list.map(({ attachments }) => attachments)).toEqual([all.slice(0, 20), all.slice(0, 20)])
+  const files = await service.api('GET', service.path(mailbox, `/messages/${many}/attachments?offset=990`))
+  expect(at(files.body, 'data')).toEqual(all.slice(990))
 })
 
 test('contacts are the senders, by address, with how often and when last', async () => {

@@ -211,22 +211,28 @@ test.each([
   ['without a Message-ID', null],
   ['with a Message-ID that no header of ours can carry', `<${'a'.repeat(600)}@x.test>`],
   ['with the Message-ID of another thread', '<earlier@x.test>'],
-])('a reply to a message %s stands in the thread of the message, as does what comes back to it', async (_, messageId) => {
-  await using service = await createMailboxApi()
-  const { api, path } = service
-  await service.receives({ messageId: '<beginning@x.test>', subject: 'Ours' })
-  const message = await service.receives({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
-  await service.receives({ messageId: '<other@x.test>', subject: 'Not ours' })
-  await service.receives({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
-  const answer = await api('POST', `${message}/reply`, BODY)
-  await service.receives({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
-  const threads = (await api('GET', `${path}/threads`)).body
-  const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [row['subject'], row['message_count']])
-  expect(counts.toSorted()).toEqual([
-    ['Not ours', 2],
-    ['Ours', 4],
-  ])
-})
+])(
+  'a reply to a message %s stands in the thread of the message, as does what comes back to it',
+  async (_, messageId) => {
+    await using service = await createMailboxApi()
+    const { api, path } = service
+    await service.receives({ messageId: '<beginning@x.test>', subject: 'Ours' })
+    const message = await service.receives({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
+    await service.receives({ messageId: '<other@x.test>', subject: 'Not ours' })
+    await service.receives({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
+    const answer = await api('POST', `${message}/reply`, BODY)
+    await service.receives({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
+    const threads = (await api('GET', `${path}/threads`)).body
+    const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [
+      row['subject'],
+      row['message_count'],
+    ])
+    expect(counts.toSorted()).toEqual([
+      ['Not ours', 2],
+      ['Ours', 4],
+    ])
+  },
+)
 
 test('a reply whose thread goes while it is accepted begins one', async () => {
   await using service = await createMailboxApi()

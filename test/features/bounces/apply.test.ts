@@ -4,7 +4,17 @@ import type { DeliveryReport } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '../../corpus/dsn/shapes.ts'
-import { FAILED, type Post, REPORTED_AT, reportOf, SENT_AT, type SentEmail, startPost, stateOf } from './post.ts'
+import {
+  FAILED,
+  type Post,
+  REPORTED_AT,
+  reportOf,
+  SENT_AT,
+  type SentEmail,
+  startPost,
+  stateOf,
+  underWay,
+} from './post.ts'
 
 const idOf = (email: SentEmail, index = 0): number => email.recipients[index]?.id ?? 0
 
@@ -175,10 +185,6 @@ describe('of several recipients', () => {
       'names one of them',
       (email) => reportOf({ finalRecipient: 'carol@b.test' }, { originalMessageId: email.messageId }),
     ],
-    [
-      'names one of them in the returned headers',
-      (email) => reportOf({}, { originalMessageId: email.messageId, originalRecipients: ['carol@b.test'] }),
-    ],
     ['names none of them', (email) => reportOf({}, { originalMessageId: email.messageId })],
     [
       'says that an uncertain one has it',
@@ -341,6 +347,46 @@ test('the account of the sender suppresses the address; another that sends there
   const foreign = await post.email(['bob@a.test'], 'sent', { actor: other })
   await post.report(reportOf({}), { recipientId: idOf(foreign) })
   expect([stateOf(post, own).suppressed, stateOf(post, foreign).suppressed]).toEqual([[], ['bob@a.test']])
+})
+
+describe('a recipient in delivery', () => {
+  const early = {
+    kind: 'early',
+    why: 'The receiver has its message, and the end of our session with it is not known yet.',
+  }
+
+  test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
+    'whose message has begun: a report of %s is early and changes nothing',
+    async (action) => {
+      await using post = await startPost()
+      const email = await post.email(['bob@a.test'], 'queued')
+      await underWay(post, 'a.test')
+      const before = stateOf(post, email)
+      expect<unknown>(await post.report(reportOf({ action }), { recipientId: idOf(email) })).toEqual(early)
+      expect<unknown>(await post.report(reportOf({ action }, { originalMessageId: email.messageId }))).toEqual(early)
+      expect(stateOf(post, email)).toEqual(before)
+    },
+  )
+
+  test('whose message has begun: a report of a delay is none that anybody waits for', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'], 'queued')
+    await underWay(post, 'a.test')
+    expect(await post.report(reportOf({ action: 'delayed' }), { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'It tells of a delay only.',
+    })
+  })
+
+  test('whose message has not begun is not what a report is about', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'], 'queued')
+    await underWay(post, 'a.test', { hasBegun: false })
+    expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'The recipient is processing already.',
+    })
+  })
 })
 
 test('a recipient that still waits is not bounced by a report', async () => {

@@ -5,7 +5,7 @@ import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail, SANDBOX_LANE } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
-import { claimDue, statusName } from '#features/emails/status.ts'
+import { beginDelivery, claimDue, statusName } from '#features/emails/status.ts'
 import type { EventData } from '#features/events/record.ts'
 import { eventType } from '#features/events/record.ts'
 import { ManualClock } from '#platform/clock.ts'
@@ -18,8 +18,8 @@ import { createTestAccount, createTestApp, type TestApp } from '#test/support/ap
 export const SENT_AT = Date.UTC(2026, 2, 3, 10)
 export const REPORTED_AT = SENT_AT + hours(2)
 
-const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
-const UNCERTAIN: Verdict = { kind: 'uncertain', reason: 'The connection was lost' }
+export const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
+export const UNCERTAIN: Verdict = { kind: 'uncertain', reason: 'The connection was lost' }
 const VERDICTS = { sent: SENT, uncertain: UNCERTAIN } as const
 
 export interface SentEmail {
@@ -114,6 +114,25 @@ const endAttempts = (app: App, lane: string, verdict: Verdict): Promise<void> =>
       writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
   })
 
+/** Claims the recipients of a lane, with the message under way to the receiver unless told otherwise; gives what ends them. */
+export async function underWay(
+  { app }: Pick<Post, 'app'>,
+  lane: string,
+  { hasBegun = true }: { readonly hasBegun?: boolean } = {},
+): Promise<(verdict: Verdict) => Promise<void>> {
+  const now = app.clock.now()
+  const hands = await app.commit.write((tx) => {
+    const claimed = claimDue(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+    for (const { recipientId } of claimed) if (hasBegun) beginDelivery(tx, recipientId, now)
+    return claimed
+  })
+  return (verdict) =>
+    app.commit.write((tx) => {
+      for (const hand of hands)
+        writeOutcome(app, tx, { ...hand, startedAt: hasBegun ? now : undefined }, verdict, undefined)
+    })
+}
+
 /** A report of one recipient; what is not given is the usual failure without anything returned. */
 export const reportOf = (
   recipient: Partial<ReportedRecipient>,
@@ -124,7 +143,6 @@ export const reportOf = (
   recipients: [{ ...FAILED, ...recipient }],
   originalMessageId: null,
   originalReturnPath: null,
-  originalRecipients: [],
   ...more,
 })
 

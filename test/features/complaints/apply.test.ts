@@ -119,15 +119,32 @@ describe('a complaint that names none of several recipients', () => {
     expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
-  test('counts beside complaints of single recipients and reports of not-spam, which take no place of it', async () => {
+  test('takes a place of those that the email has recipients for; reports of not-spam take none', async () => {
     const email = await complaints.delivered(TO_MANY)
     await complaints.apply(await complaints.report('standard', email, 1))
     const report = await complaints.report('comcast', email)
     for (let i = 0; i < 4; i++) await complaints.apply({ ...report, feedbackType: 'not-spam' })
-    for (let i = 0; i < 4; i++) expect(await complaints.apply(report)).toEqual(counted(email))
+    for (let i = 0; i < 3; i++) expect(await complaints.apply(report)).toEqual(counted(email))
     expect(await complaints.apply(report)).toEqual(ignored)
     expectComplaint(email, 1)
-    expect(rate()).toEqual({ delivered: 4, complaints: 5, rate: 1.25 })
+    expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
+  })
+
+  test('gives its place to one that names a recipient, which is told and suppresses whatever came before', async () => {
+    const email = await complaints.delivered(TO_MANY)
+    const report = await complaints.report('comcast', email)
+    for (let i = 0; i < 4; i++) await complaints.apply({ ...report, feedbackType: 'fraud' })
+    expect(await complaints.apply(await complaints.report('standard', email, 1))).toEqual(applied(email, 1))
+    expectComplaint(email, 1)
+    expect(complaints.rows().map(({ type, recipientId }) => [type, recipientId])).toEqual([
+      ['fraud', null],
+      ['fraud', null],
+      ['fraud', null],
+      ['abuse', email.recipients[1]?.id ?? 0],
+    ])
+    for (const index of [0, 2, 3]) await complaints.apply(await complaints.report('standard', email, index))
+    expect(complaints.events()).toHaveLength(4)
+    expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
   test('counts when its addresses and links prove two of them', async () => {

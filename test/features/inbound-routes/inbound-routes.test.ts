@@ -1,7 +1,7 @@
 /** Inbound routes as a resource; what they tell is in `route-webhooks.test.ts`. */
 import { describe, expect, test } from 'bun:test'
 import { deleteDomain } from '#features/emails/delete-domain.ts'
-import { findRoute, matchRoute, routesOfDomain } from '#features/inbound/match.ts'
+import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/inbound/match.ts'
 import { MOST_ROUTES, removeOrphanedRoutes } from '#features/inbound-routes/inbound-routes.ts'
 import { newUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
@@ -18,11 +18,22 @@ async function audited({ api }: RouteService, count: number): Promise<unknown[]>
   return rows.map(({ action, resource_id }) => [action, resource_id]).reverse()
 }
 
+/** All active routes of a domain. */
+const routesOf = ({ app }: RouteService, domainId: number): RouteRule[] =>
+  app.db
+    .query<Omit<RouteRule, 'matchType'> & { matchType: number }, [number]>(
+      `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+       FROM inbound_routes WHERE domain_id = ? AND is_active = 1`,
+    )
+    .all(domainId)
+    .map((row) => ({ ...row, matchType: matchTypeName(row.matchType) }))
+
 /** The pattern of the route that a local part falls to now, found among all routes or among those that can be it. */
-function fallsTo({ app }: RouteService, localPart: string): string | undefined {
+function fallsTo(service: RouteService, localPart: string): string | undefined {
+  const { app } = service
   const row = app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
   const route = findRoute(app.db, row?.id ?? 0, localPart)
-  expect(route).toEqual(matchRoute(routesOfDomain(app.db, row?.id ?? 0), localPart))
+  expect(route).toEqual(matchRoute(routesOf(service, row?.id ?? 0), localPart))
   return route?.pattern
 }
 

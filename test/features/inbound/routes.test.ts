@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
+import { lastSeqOf } from '#features/events/record.ts'
+import { inboundPayload } from '#features/inbound/payload.ts'
+import { inboundUndeliverable } from '#features/inbound/told.ts'
 import { days } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { at } from '#test/support/api.ts'
@@ -84,6 +87,53 @@ describe('an inbound email', () => {
     const [audited] = at((await service.api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as unknown[]
     expect(audited).toMatchObject({ action: 'inbound_email.deleted', resource_type: 'inbound_email', resource_id: id })
   })
+})
+
+describe('what a stranger writes at length', () => {
+  test('of very many attachments the list has the first 20, the detail all', async () => {
+    const attachments = Array.from({ length: 1000 }, (_, n) => ({
+      filename: `${n}${'ü'.repeat(250)}`,
+      contentType: 'text/plain',
+      content: Buffer.from('x'),
+    }))
+    const id = await stored({ attachments })
+    const all = at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data', 'attachments') as unknown[]
+    expect(all).toHaveLength(1000)
+    const listed = at((await service.api('GET', '/v1/inbound?per_page=1')).body, 'data', 0, 'attachments')
+    expect(listed).toEqual(all.slice(0, 20))
+    expect((await get(`/v1/inbound/${id}/attachments/999`)).status).toBe(200)
+  })
+
+  test('headers end after 10,000 characters, and To after 100 addresses; raw_headers has all', async () => {
+    const long = `${'x'.repeat(9999)}😀`
+    const toAddresses = Array.from({ length: 1000 }, (_, n) => `${n}@customer.test`)
+    const id = await stored({
+      message: { from: long, to: long, cc: long, subject: long, toAddresses },
+      headers: [['Subject', long]],
+    })
+    const cut = `${'x'.repeat(9999)}\ufffd`
+    expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data')).toMatchObject({
+      from_header: cut,
+      to_header: cut,
+      cc_header: cut,
+      subject: cut,
+      to_addresses: toAddresses.slice(0, 100),
+      raw_headers: { subject: long },
+    })
+  })
+})
+
+test('what webhooks are told of a message is the same after the webhook of its route did not take it', async () => {
+  const { app, actor } = service
+  const { accountId } = actor
+  const id = await stored({ routeId: 1_000_000, message: { messageId: null } })
+  const told = () => JSON.stringify(inboundPayload(app, accountId, id))
+  const before = told()
+  await app.commit.write((tx) => inboundUndeliverable(app, tx, accountId, lastSeqOf(tx.db, accountId), 'No.'))
+  expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data')).toMatchObject({
+    error_message: 'The webhook of the route did not take it: No.',
+  })
+  expect(told()).toBe(before)
 })
 
 describe('an attachment', () => {

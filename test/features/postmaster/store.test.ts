@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import {
   deleteOperatorMail,
   findOperatorMail,
@@ -11,7 +11,8 @@ import {
 } from '#features/postmaster/store.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { days } from '#platform/units.ts'
+import { createLog } from '#platform/log.ts'
+import { days, minutes } from '#platform/units.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 
@@ -40,6 +41,10 @@ const mail = (change: Partial<NewOperatorMail> = {}): NewOperatorMail => ({
   reason: 'It is addressed to the operator.',
   ...change,
 })
+
+/** Sent by another host each. */
+const from = (index: number) => sentBy(`10.0.${index >> 8}.${index & 255}`)
+const sentBy = (sourceIp: string) => ({ envelope: { ...mail().envelope, sourceIp } })
 
 const store = (...messages: readonly NewOperatorMail[]) =>
   service.app.commit.write((tx) => {
@@ -115,13 +120,65 @@ test('what is older than the raw messages is forgotten', async () => {
   expect(await trimOperatorMail(service.app)).toBe(0)
 })
 
-test('the newest 10,000 are kept', async () => {
+test('the newest 10,000 of each kind are kept, however many of another kind come', async () => {
   expect(MOST_OPERATOR_MAIL).toBe(10_000)
-  await store(...Array.from({ length: 11_203 }, (_, i) => mail({ subject: `${i}` })))
-  const [newest] = listOperatorMail(service.app.db, { limit: 1 }).mail
+  await store(mail({ kind: 'abuse', subject: 'spam from your network' }))
+  await store(...Array.from({ length: 11_203 }, (_, i) => mail({ kind: 'postmaster', subject: `${i}`, ...from(i) })))
+  const [newest] = listOperatorMail(service.app.db, { kind: 'postmaster', limit: 1 }).mail
   await deleteOperatorMail(service.app, newest ? formatUuid(newest.uuid) : '')
   expect(await trimOperatorMail(service.app)).toBe(1202)
-  const { subjects: left, total } = subjects(undefined, 20_000)
+  const { subjects: left, total } = subjects('postmaster', 20_000)
   expect([left.length, total, left[0], left.at(-1)]).toEqual([10_000, 10_000, '11201', '1202'])
+  expect(subjects('abuse')).toEqual({ subjects: ['spam from your network'], total: 1 })
   expect(await trimOperatorMail(service.app)).toBe(0)
+})
+
+describe('of one source within a day', () => {
+  const SOURCES = ['198.51.100.7', '::ffff:198.51.100.7'] as const
+  const many = (count: number, sources: readonly string[], change: Partial<NewOperatorMail> = {}) =>
+    Array.from({ length: count }, (_, i) => mail({ ...sentBy(sources[i % sources.length] ?? ''), ...change }))
+
+  test('200 messages are kept, whatever their kinds, and one of another source beside them', async () => {
+    await store(...many(150, SOURCES), ...many(60, SOURCES, { kind: 'postmaster', subject: 'late' }))
+    await store(mail({ ...sentBy('198.51.100.8'), subject: 'another source' }))
+    expect([subjects('abuse', 1000).total, subjects('postmaster', 1000).total]).toEqual([151, 50])
+    clock.advance(days(1) - 1)
+    await store(mail({ subject: 'a little early' }))
+    clock.advance(1)
+    await store(mail({ subject: 'a day later' }))
+    expect(subjects(undefined, 2).subjects).toEqual(['a day later', 'another source'])
+  })
+
+  test('an IPv6 source is its /64', async () => {
+    await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:2:ffff::2']))
+    await store(mail(sentBy('2001:db8:1:2:3:4:5:6')), mail({ ...sentBy('2001:db8:1:3::1'), subject: 'next door' }))
+    expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
+  })
+
+  test('what is dropped is in the log: the first at once, then how many it were, every ten minutes at most', async () => {
+    const logged: { msg: string; dropped: number }[] = []
+    await using other = await createTestApp({
+      clock,
+      log: createLog('info', { write: (line) => void logged.push(JSON.parse(line) as (typeof logged)[number]) }),
+    })
+    const drop = (count: number) =>
+      other.app.commit.write((tx) => {
+        for (const message of many(count, SOURCES)) storeOperatorMail(other.app, tx, message)
+      })
+    await drop(201)
+    await drop(5)
+    clock.advance(minutes(10) - 1)
+    await drop(1)
+    clock.advance(1)
+    await drop(1)
+    await drop(3)
+    clock.advance(minutes(10))
+    await trimOperatorMail(other.app)
+    await trimOperatorMail(other.app)
+    const told = logged.filter(({ dropped }) => dropped !== undefined)
+    expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
+    expect(new Set(told.map(({ msg }) => msg))).toEqual(
+      new Set(['mail for the operator was dropped: its sources have sent 200 messages within a day']),
+    )
+  })
 })

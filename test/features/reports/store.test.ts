@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import type { App } from '#features/app.ts'
+import type { Actor, App } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
-import { findReport, listReports, storeReport, trimReports } from '#features/reports/store.ts'
+import { findReport, listReports, reportRefusal, storeReport, trimReports } from '#features/reports/store.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
@@ -21,8 +21,18 @@ const dmarc: AggregateReport & { contentRef: number } = {
   contentRef: 7,
 }
 
-const store = (app: App, changes: Partial<typeof dmarc> = {}, at = app.clock.now()): Promise<boolean> =>
-  app.commit.write((tx) => storeReport(app, tx, { ...dmarc, ...changes }, at))
+const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clock.now()): Promise<string> => {
+  const result = await app.commit.write((tx) => storeReport(app, tx, { ...dmarc, ...changes }, at))
+  return result.kind === 'refused' ? result.why : result.kind
+}
+
+/** An account with verified domains. */
+async function registered(app: App, ...domains: readonly string[]): Promise<Actor> {
+  const actor = await createTestAccount(app)
+  for (const domain of domains) await createDomain(app, actor, domain)
+  app.db.run('UPDATE domains SET verified_at = 1')
+  return actor
+}
 
 const ids = (app: App): string[] => listReports(app.db, { limit: 100 }).map(({ reportId }) => reportId)
 
@@ -30,12 +40,13 @@ test('a report is stored with what it says of itself, and found again by its id'
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
-  expect(await store(app)).toBe(true)
+  await registered(app, 'sender.test')
+  expect(await store(app)).toBe('stored')
   const [stored] = listReports(app.db, { limit: 100 })
   expect(stored).toEqual({
     uuid: expect.any(Uint8Array) as Uint8Array,
     kind: 'dmarc',
-    account: null,
+    account: 'Test',
     domain: 'sender.test',
     organisation: 'receiver.example',
     reportId: '1',
@@ -55,6 +66,7 @@ test('a report is stored with what it says of itself, and found again by its id'
 test('a report that is sent again is not stored again, whatever else it says; another kind, organisation, id or domain is another report', async () => {
   await using service = await createTestApp()
   const { app } = service
+  await registered(app, 'sender.test', 'other.test')
   expect([
     await store(app),
     await store(app),
@@ -63,49 +75,71 @@ test('a report that is sent again is not stored again, whatever else it says; an
     await store(app, { organisation: 'other.example' }),
     await store(app, { reportId: '2' }),
     await store(app, { domain: 'other.test' }),
-  ]).toEqual([true, false, false, true, true, true, true])
+  ]).toEqual(['stored', 'known', 'known', 'stored', 'stored', 'stored', 'stored'])
   expect(listReports(app.db, { limit: 100 }).map(({ contentRef }) => contentRef)).toEqual([7, 7, 7, 7, 7])
 })
 
-test('the account is that of the nearest verified domain at or above; the first of several; nobody for one that is not verified or deleted', async () => {
+test('the account is that of the nearest verified domain at or above; nobody for a domain that is registered only, and for those of the host', async () => {
   await using service = await createTestApp()
   const { app } = service
-  const actors = { first: await createTestAccount(app), second: await createTestAccount(app) }
-  app.db.run(`UPDATE accounts SET name = 'second' WHERE id = ?`, [actors.second.accountId])
-  await createDomain(app, actors.first, 'sender.test')
-  await createDomain(app, actors.second, 'sender.test')
-  await createDomain(app, actors.second, 'news.sender.test')
-  await createDomain(app, actors.second, 'deleted.test')
-  app.db.run('UPDATE domains SET verified_at = 1')
+  const second = await createTestAccount(app)
+  app.db.run(`UPDATE accounts SET name = 'second'`)
+  await createDomain(app, second, 'sender.test')
+  const first = await createTestAccount(app)
+  await createDomain(app, first, 'sender.test')
+  await createDomain(app, first, 'deleted.test')
+  app.db.run(`UPDATE domains SET verified_at = CASE account_id WHEN ? THEN 1 END`, [first.accountId])
   app.db.run(`UPDATE domains SET deleted_at = 1 WHERE domain = 'deleted.test'`)
-  await createDomain(app, actors.second, 'new.test')
-  const names = [
-    'sender.test',
-    'a.b.sender.test',
-    'x.news.sender.test',
-    'xsender.test',
-    'new.test',
-    'deleted.test',
-    'test',
-  ]
-  for (const domain of names) await store(app, { domain })
-  expect(
-    Object.fromEntries(listReports(app.db, { limit: 100 }).map(({ domain, account }) => [domain, account])),
-  ).toEqual({
+  await createDomain(app, second, 'news.sender.test')
+  await createDomain(app, second, 'new.test')
+  app.db.run(`UPDATE domains SET verified_at = 1 WHERE domain = 'news.sender.test'`)
+  const REFUSED = 'It is a report about a domain that nobody has here.'
+  const expected = {
     'sender.test': 'Test',
     'a.b.sender.test': 'Test',
     'x.news.sender.test': 'second',
-    'xsender.test': null,
     'new.test': null,
-    'deleted.test': null,
-    test: null,
+    'mail.tassis.test': null,
+    'tassis.test': null,
+    'x.mail.tassis.test': null,
+    'xsender.test': REFUSED,
+    'xtassis.test': REFUSED,
+    'deleted.test': REFUSED,
+    test: REFUSED,
+  }
+  const told: Record<string, string | null> = {}
+  for (const domain of Object.keys(expected)) {
+    const why = reportRefusal(app, { domain }, app.clock.now())
+    const result = await store(app, { domain })
+    expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
+    const [stored] = listReports(app.db, { domain, limit: 1 })
+    told[domain] = stored ? stored.account : result
+  }
+  expect(told).toEqual(expected)
+})
+
+test('of a domain and all below it 1,000 are taken within a day, and those of others all the same', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app } = service
+  await registered(app, 'sender.test', 'other.test')
+  await app.commit.write((tx) => {
+    for (let number = 0; number < 999; number++)
+      storeReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
   })
+  const full = 'It is a report about sender.test, of which 1000 came within a day.'
+  const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
+  const refusal = reportRefusal(app, { domain: 'x.sender.test' }, clock.now())
+  clock.advance(days(1))
+  results.push(await store(app, { reportId: 'a day later' }))
+  expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })
 })
 
 test('lists are newest first, of one domain when asked, and end at the limit', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
+  await registered(app, 'a.test', 'b.test')
   for (const [reportId, domain] of [
     ['1', 'a.test'],
     ['2', 'b.test'],
@@ -129,8 +163,11 @@ test('reports of over 400 days go, however many, and the others stay', async () 
   await using service = await createTestApp({ clock })
   const { app } = service
   const start = clock.now()
+  const domains = ['sender.test', 'other.test']
+  await registered(app, ...domains)
   await app.commit.write((tx) => {
-    for (let number = 0; number < 1_200; number++) storeReport(app, tx, { ...dmarc, reportId: `old ${number}` }, start)
+    for (let number = 0; number < 1_200; number++)
+      storeReport(app, tx, { ...dmarc, domain: domains[number % 2] ?? '', reportId: `old ${number}` }, start)
   })
   await store(app, { reportId: 'later' }, start + 1)
   clock.advance(days(400))

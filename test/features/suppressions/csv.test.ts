@@ -312,7 +312,7 @@ describe('an export', () => {
     const { app, actor } = service
     await importCsv(service, Array.from({ length: 2_500 }, (_, i) => `u${i}@x.test`).join('\n'))
     let stalls = 0
-    const reader = exportStream(app, actor.accountId, () => stalls++).getReader()
+    const reader = exportStream(app, actor.accountId, { stalled: () => void stalls++, end() {} }).getReader()
     const linesOf = async () =>
       new TextDecoder()
         .decode((await reader.read()).value)

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { ManualClock } from '#platform/clock.ts'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { openEventStream } from '#platform/http/event-stream.ts'
+import { allowLongWait, endLongWait } from '#platform/http/request-context.ts'
 import { startTestServer } from './fixture.ts'
 import { openRaw, statusesIn } from './raw-client.ts'
 
@@ -75,6 +77,40 @@ describe('hostile and odd requests', () => {
     await raw.until((text) => text.startsWith('HTTP/1.1 100 '))
     raw.send(body)
     expect(statusesIn(await raw.until((text) => text.includes('"data"')))).toEqual([100, 201])
+  })
+})
+
+describe('a connection whose time limit was lifted', () => {
+  const routes = () => [
+    new Elysia()
+      .get('/long', async ({ request }) => {
+        allowLongWait(request)
+        await Bun.sleep(1)
+        endLongWait(request)
+        return 'done'
+      })
+      .get('/stream', ({ request }) => {
+        const pieces = ['first\n', undefined]
+        const next = () => Promise.resolve(pieces.shift())
+        return openEventStream({ request, clock: systemClock, next, onEnd() {}, onError() {} }).response
+      }),
+  ]
+
+  test('has one again after the answer: who then sends nothing, or half a request, is cut off', async () => {
+    await using server = startTestServer({ routes: routes(), requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
+    const afterAnswer = async (path: string, rest: string) => {
+      using raw = await openRaw(server.port)
+      raw.send(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+      await raw.until((text) => text.endsWith(path === '/long' ? 'done' : 'first\n'))
+      raw.send(rest)
+      // Should it never be, the test runs out of time.
+      return statusesIn(await raw.closed)
+    }
+    const half = 'GET /long HTTP/1.1\r\nHost'
+    const paths = ['/long', '/stream']
+    expect(await Promise.all(paths.flatMap((path) => ['', half].map((rest) => afterAnswer(path, rest))))).toEqual(
+      Array(4).fill([200]),
+    )
   })
 })
 

@@ -165,6 +165,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
       maxBodyBytes: options.maxBodyBytes ?? 256 * KiB,
       trustedProxies: options.trustedProxies ?? [],
       requestTimeoutSeconds: options.requestTimeoutSeconds ?? 30,
+      ...(options.handlerGraceSeconds !== undefined && { handlerGraceSeconds: options.handlerGraceSeconds }),
     },
     log: { info: logAt('info'), warn: logAt('warn'), error: logAt('error') },
     clock: options.clock ?? systemClock,
