@@ -26,6 +26,7 @@ CREATE TABLE `mailbox_auto_replies` (
 	PRIMARY KEY(`mailbox_id`, `address`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `mailbox_auto_replies_address` ON `mailbox_auto_replies` (`address`,`replied_at`);--> statement-breakpoint
 CREATE TABLE `mailbox_contacts` (
 	`mailbox_id` integer NOT NULL,
 	`address` text NOT NULL,
@@ -161,6 +162,9 @@ CREATE TABLE `inbound_emails` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `inbound_emails_uuid_unique` ON `inbound_emails` (`uuid`);--> statement-breakpoint
 CREATE INDEX `inbound_emails_account` ON `inbound_emails` (`account_id`);--> statement-breakpoint
+CREATE INDEX `inbound_emails_status` ON `inbound_emails` (`account_id`,`status`);--> statement-breakpoint
+CREATE INDEX `inbound_emails_domain` ON `inbound_emails` (`account_id`,`domain_uuid`,`status`);--> statement-breakpoint
+CREATE INDEX `inbound_emails_route_status` ON `inbound_emails` (`route_id`,`status`) WHERE route_id is not null;--> statement-breakpoint
 CREATE INDEX `inbound_emails_route` ON `inbound_emails` (`route_id`,`event_seq`) WHERE route_id is not null;--> statement-breakpoint
 CREATE INDEX `inbound_emails_time` ON `inbound_emails` (`created_at`);--> statement-breakpoint
 CREATE TABLE `inbound_receipts` (

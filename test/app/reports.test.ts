@@ -36,11 +36,11 @@ async function withReports(settings: Settings): Promise<void> {
       {
         ...base,
         kind: 'tls',
-        domain: 'other.test',
+        domain: 'mail.tassis.test',
         organisation: 'Receiver Inc.',
         reportId: '2',
         endMs: END + 86_400_000,
-        content: Buffer.from(tlsJson({ domain: 'other.test' })),
+        content: Buffer.from(tlsJson({ domain: 'mail.tassis.test' })),
       },
     ]
     const refs = await app.content.put(
@@ -50,7 +50,7 @@ async function withReports(settings: Settings): Promise<void> {
     await app.commit.write((tx) => {
       for (const [index, report] of reports.entries())
         storeReport(app, tx, { ...report, contentRef: refs[index] ?? 0 }, RECEIVED + index)
-      const gone = { ...base, kind: 'tls', domain: 'gone.test', organisation: 'x', reportId: '3' } as const
+      const gone = { ...base, kind: 'tls', domain: 'tassis.test', organisation: 'x', reportId: '3' } as const
       storeReport(app, tx, { ...gone, content: Buffer.from('x'), contentRef: 2 ** 40 }, RECEIVED + 2)
     })
   } finally {
@@ -76,7 +76,7 @@ test('reports are listed and shown, without a service and with one, and nothing 
         id: expect.any(String),
         kind: 'tls',
         account: null,
-        domain: 'gone.test',
+        domain: 'tassis.test',
         organisation: 'x',
         report_id: '3',
         period_start: '2025-11-20T00:00:00.000Z',
@@ -84,7 +84,7 @@ test('reports are listed and shown, without a service and with one, and nothing 
         size_bytes: 1,
         received_at: '2025-11-21T06:07:08.002Z',
       },
-      expect.objectContaining({ kind: 'tls', domain: 'other.test' }),
+      expect.objectContaining({ kind: 'tls', domain: 'mail.tassis.test' }),
       expect.objectContaining({
         kind: 'dmarc',
         domain: 'sender.test',
@@ -97,12 +97,12 @@ test('reports are listed and shown, without a service and with one, and nothing 
   expect(service.url).toMatch(/^http:/)
   expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
     'ID|RECEIVED|KIND|DOMAIN|FROM|PERIOD|ACCOUNT',
-    `${id(0)}|2025-11-21 06:07:08Z|tls|gone.test|x|2025-11-20`,
-    `${id(1)}|2025-11-21 06:07:08Z|tls|other.test|Receiver Inc.|2025-11-20 to 2025-11-21`,
+    `${id(0)}|2025-11-21 06:07:08Z|tls|tassis.test|x|2025-11-20`,
+    `${id(1)}|2025-11-21 06:07:08Z|tls|mail.tassis.test|Receiver Inc.|2025-11-20 to 2025-11-21`,
     `${id(2)}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20|Acme`,
   ])
-  expect((await run('list', '--limit', '1', '--domain', 'Other.Test')).out).toMatch(
-    /^ID .*\n\S+ .* other\.test [^\n]*$/,
+  expect((await run('list', '--limit', '1', '--domain', 'Mail.Tassis.Test')).out).toMatch(
+    /^ID .*\n\S+ .* mail\.tassis\.test [^\n]*$/,
   )
   expect((await run('list', '--limit', '2')).out).toMatch(/\n… and more \(--limit\)$/)
   const shown = await run('show', id(2))
@@ -118,7 +118,7 @@ ${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
   )
   expect(await tassisJson(['reports', 'show', id(1)], data.settings)).toMatchObject({
     id: id(1),
-    content: tlsJson({ domain: 'other.test' }),
+    content: tlsJson({ domain: 'mail.tassis.test' }),
   })
 })
 
@@ -127,7 +127,7 @@ test('what is not there is told in a sentence', async () => {
   await setUp(data.settings)
   await withReports(data.settings)
   const { reports } = await tassisJson<{ reports: Shown[] }>(
-    ['reports', 'list', '--domain', 'gone.test'],
+    ['reports', 'list', '--domain', 'tassis.test'],
     data.settings,
   )
   const told = async (...args: string[]) => {

@@ -187,7 +187,7 @@ test('the operator gets what matches nothing, and nothing that was applied', () 
   const others = office.operatorMail().filter(({ to }) => !to.startsWith('b-'))
   const unmatchedShapes = AT_HOST.filter(([, , , , , , returned]) => returned === 'none')
   expect(others.map(({ kind, to, reason }) => [kind, to, reason])).toEqual(
-    unmatchedShapes.map(() => ['bounce', `postmaster@${HOST}`, 'A bounce that matches no email of ours.']),
+    unmatchedShapes.map(() => ['bounce', `postmaster@${HOST}`, 'It names no email of ours.']),
   )
   expect(office.operatorMail()).toHaveLength(unmatchedShapes.length + Object.values(KEPT).filter(Boolean).length)
 })

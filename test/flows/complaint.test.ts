@@ -272,7 +272,7 @@ test('what came to abuse@ or the feedback address and is no complaint about mail
       kind: 'complaint',
       to: FBL,
       subject: 'Feedback for campaign 7',
-      reason: 'A complaint that matches no email of ours.',
+      reason: 'It names no email of ours.',
     },
     { kind: 'abuse', to: ABUSE, subject: 'Fwd: Your weekly offers', reason: 'It is addressed to the operator.' },
   ])

@@ -145,15 +145,24 @@ test('a TLS report is kept, unpacked, for the account of its domain', async () =
   expect(office.operatorMail()).toHaveLength(before)
 })
 
-test('a report about nobody’s domain is kept for nobody, one that came to a tenant is also an inbound email there', async () => {
+test('a report about nobody’s domain is kept for the operator as it came, one that came to a tenant is also an inbound email there', async () => {
   const foreign = dmarcXml({ domain: 'example.org', reportId: 'foreign' })
   const own = dmarcXml({ domain: 'own.sender.test', reportId: 'own' })
   const packed = { type: 'application/gzip', filename: `${NAME}.xml.gz` }
+  const before = office.operatorMail().length
   await office.handIn(
     letter({ ...packed, to: DMARC, content: gzipSync(Buffer.from(foreign)) }),
     letter({ ...packed, to: `dmarc@${INBOUND_DOMAIN}`, content: gzipSync(Buffer.from(own)) }),
   )
-  expect(reportsOf('example.org')).toEqual([dmarcOf('foreign', foreign, null)])
+  expect(reportsOf('example.org')).toEqual([])
+  expect(office.operatorMail().slice(before)).toEqual([
+    {
+      kind: 'report',
+      to: DMARC,
+      subject: 'Report Domain: sender.test',
+      reason: 'It is a report about a domain that nobody has here.',
+    },
+  ])
   expect(reportsOf('own.sender.test')).toEqual([dmarcOf('own', own)])
   const { body } = await office.api('GET', '/v1/inbound')
   expect(body).toMatchObject({

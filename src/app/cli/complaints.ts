@@ -10,7 +10,7 @@ import { days } from '#platform/units.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
+import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
 import { report, shortened, table, utc } from './output.ts'
 
 const WINDOW_DAYS = 30
@@ -84,6 +84,7 @@ export function addComplaintsCommand(program: Command): void {
           .description(
             `show who marked mail as spam, of all accounts unless one is given; the rate is of the last ${WINDOW_DAYS} days`,
           ),
+        ONLY_ACCOUNT,
       ),
     ),
     'most complaints that are shown',
@@ -102,7 +103,7 @@ const rateText = (rate: number | null): string => (rate === null ? '-' : `${(rat
 
 const complaintsText = ({ accounts, newest, days: span }: ShownComplaints): string =>
   [
-    `The last ${span} days:`,
+    `The last ${span} days, without sandbox mail:`,
     table(
       ['ACCOUNT', 'DELIVERED', 'COMPLAINTS', 'RATE'],
       accounts.map((row) => [row.account, String(row.delivered), String(row.complaints), rateText(row.rate)]),

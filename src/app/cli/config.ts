@@ -1,16 +1,49 @@
-/** @module `tassis config`: every setting, its value and where it came from. Never a secret. */
+/**
+ * @module `tassis config`: every setting of this shell, its value and where it came from, and whether a running service has others. Never a secret.
+ */
 import type { Command } from 'commander'
-import { loadConfig } from '#platform/config.ts'
+import { type Config, type LoadedConfig, loadConfig } from '#platform/config.ts'
+import { callAdminSocket } from '../admin-socket.ts'
+import { VERSION } from '../version.ts'
+import { operation } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { report, table } from './output.ts'
+
+/** Names of the given settings that the running service has with other values. */
+const differing = operation('config.differing', ({ opened: { app } }, given: Readonly<Partial<Config>>) =>
+  (Object.keys(given) as (keyof Config)[]).filter(
+    (name) => JSON.stringify(app.config[name]) !== JSON.stringify(given[name]),
+  ),
+)
+
+export const configOperations = [differing]
+
+/** The settings that a running service on the same data has otherwise than this shell; none when no service answers. Those with a secret are left out. */
+async function differingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
+  const shown = settings.filter(({ value }) => value !== SECRET)
+  const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
+  const reply = await callAdminSocket(config.dataDir, { version: VERSION, operation: differing.name, input })
+  // A service that refuses is of another version, which other commands tell.
+  const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
+  return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
+}
+
+/** What is shown of a setting whose value is a secret. */
+const SECRET = '(set)'
 
 export function addConfigCommand(program: Command): void {
   withJson(program.command('config').description('show every setting, its value and where it came from'))
     .option('--explain', 'also what each is for and what is allowed')
-    .action((options: JsonOption & { explain?: boolean }) => {
+    .action(async (options: JsonOption & { explain?: boolean }) => {
+      const loaded = loadConfig()
+      const others = await differingVariables(loaded)
+      if (others.length > 0)
+        process.stderr.write(
+          `A service runs on ${loaded.config.dataDir} with other values of ${others.join(', ')}. These are the settings of this shell:\n`,
+        )
       report(
         options,
-        loadConfig().report.map((setting) => ({
+        loaded.report.map((setting) => ({
           variable: setting.variable,
           toml_key: setting.tomlKey,
           value: setting.value,

@@ -112,21 +112,31 @@ const records = operation('domains.records', ({ opened: { app } }, { account, do
 
 const verify = operation('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const actor = operatorOf(app, account)
-  const { id } = shownDomain(app, chosenDomain(app, actor.accountId, domain))
-  const found = await verifyDomain(app, actor, id)
+  const before = chosenDomain(app, actor.accountId, domain)
+  const found = await verifyDomain(app, actor, formatUuid(before.uuid))
   return {
     ...shownDomain(app, found.domain),
     checks: found.checks,
     fully_verified: found.fullyVerified,
+    took_mail_before: takesMail(before),
     warnings: hostnameWarnings(app.config),
     dns_servers: app.config.dnsServers.length > 0 ? app.config.dnsServers : systemServers(),
   }
 })
 
+/** Whether mail to it is taken, as far as it depends on the domain. */
+const takesMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
+
 const vouch = operation('domains.vouch', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const actor = operatorOf(app, account)
   const { id } = shownDomain(app, chosenDomain(app, actor.accountId, domain))
-  return shownDomain(app, await vouchForDomain(app, actor, id))
+  return {
+    ...shownDomain(app, await vouchForDomain(app, actor, id)),
+    warnings:
+      app.config.inboundAddr === ''
+        ? ['No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+        : [],
+  }
 })
 
 export const domainOperations = [add, list, records, verify, vouch]
@@ -213,6 +223,9 @@ export function addDomainCommands(program: Command): void {
           shown.fully_verified
             ? `${shown.domain} is verified: its mail is sent.`
             : `${shown.domain} is not verified: its mail is only captured. \`tassis domains records ${shown.domain}\` prints what to publish.`,
+          ...(shown.took_mail_before && !shown.fully_verified
+            ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
+            : []),
         ].join('\n'),
       )
       if (!found.fully_verified) process.exitCode = 1
@@ -222,17 +235,19 @@ export function addDomainCommands(program: Command): void {
     withJson(
       domains
         .command('vouch')
-        .description('take a domain as verified without a look at its DNS, to try things out; later looks may undo it'),
+        .description(
+          'take a domain as verified without a look at its DNS, to try things out; `domains verify` undoes it at once',
+        ),
     ),
   )
     .argument('<domain>', 'name or ID')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
       const found = await withData(loadConfig().config, (call) => call(vouch, inputOf(domain, options)))
-      report(
-        options,
-        found,
-        (shown) =>
-          `${shown.domain} counts as verified and takes mail, on your word. Looks at its DNS go on, and undo it after a day in which its records are not there.`,
+      report(options, found, (shown) =>
+        [
+          `${shown.domain} counts as verified and takes mail, on your word. Where its records are not in DNS, \`tassis domains verify\` undoes it at once, and other looks after a day.`,
+          ...shown.warnings.map((warning) => `${WARNING}${warning}`),
+        ].join('\n'),
       )
     })
 }

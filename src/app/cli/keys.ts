@@ -72,12 +72,14 @@ export const keyOperations = [create, list, revoke]
 const shownScopes = (scopes: readonly string[]): string =>
   SCOPES.every((scope) => scopes.includes(scope)) ? 'all' : scopes.join(', ')
 
+const SCOPE_MEANING = `what it may do; several times for several; default: all, that is ${SCOPES.join(', ')}`
+
 export function addKeyCommands(program: Command): void {
   const keys = program.command('keys').description('make, import, list and revoke API keys')
 
   withAccount(withJson(keys.command('create').description('make an API key; it is shown only once')))
     .requiredOption('--name <name>', 'what it is for')
-    .option('--scope <scope>', 'what it may do; several times for several; default: all', collected)
+    .option('--scope <scope>', SCOPE_MEANING, collected)
     .action(async (options: JsonOption & AccountOption & { name: string; scope?: readonly string[] }) => {
       const { account, name, scope } = options
       const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [] }
@@ -96,7 +98,7 @@ export function addKeyCommands(program: Command): void {
     .argument('[key]', 'the key; others can see it in the list of processes, so rather pipe it in')
     .requiredOption('--name <name>', 'what it is for')
     .option('--file <path>', 'file that holds the key')
-    .option('--scope <scope>', 'what it may do; several times for several; default: all', collected)
+    .option('--scope <scope>', SCOPE_MEANING, collected)
     .action(
       async (
         given: string | undefined,

@@ -196,14 +196,15 @@ const headText = (mail: ShownMail): string =>
 const LONGEST_CELL = 60
 
 function listText({ mail, total }: { readonly mail: readonly ShownMail[]; readonly total: number }): string {
-  if (mail.length === 0) return 'There is none.'
+  if (mail.length === 0) return 'There is no mail for the operator.'
   return [
     table(
-      ['ID', 'RECEIVED', 'KIND', 'FROM', 'SUBJECT', 'WHY HERE'],
+      ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY HERE'],
       mail.map((row) => [
         row.id,
         utc(row.received_at),
         row.kind,
+        shortened(row.rcpt_to.join(', '), LONGEST_CELL),
         shortened(row.from ?? addressText(row.mail_from), LONGEST_CELL),
         shortened(row.subject, LONGEST_CELL),
         row.reason,

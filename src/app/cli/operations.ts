@@ -2,6 +2,7 @@
 import { accountOperations } from './accounts.ts'
 import { PING } from './call.ts'
 import { complaintOperations } from './complaints.ts'
+import { configOperations } from './config.ts'
 import { domainOperations } from './domains.ts'
 import { keyOperations } from './keys.ts'
 import { mailOperations } from './mail.ts'
@@ -27,4 +28,5 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...complaintOperations,
   ...mailOperations,
   ...reportOperations,
+  ...configOperations,
 ]

@@ -11,8 +11,11 @@ export interface AccountOption {
 
 export const withJson = (command: Command): Command => command.option('--json', 'print JSON, for programs')
 
-export const withAccount = (command: Command): Command =>
-  command.option('--account <id|name>', 'the account; needed only when there are several')
+export const withAccount = (command: Command, meaning = 'the account; needed only when there are several'): Command =>
+  command.option('--account <id|name>', meaning)
+
+/** Meaning of `--account` for what shows all accounts by itself. */
+export const ONLY_ACCOUNT = 'only of this account'
 
 /** Most rows that a list shows at once. */
 const MOST_SHOWN = 1000

@@ -28,13 +28,16 @@ import { addWebhookCommands } from './webhooks.ts'
 
 const USAGE_EXIT_CODE = 2
 
-function createProgram(): Command {
+/** @param args of which the first names the command, for advice */
+function createProgram(args: readonly string[]): Command {
   const program = new Command('tassis')
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added: they inherit it.
     .exitOverride()
     .showSuggestionAfterError()
-    .configureOutput({ outputError: (text, write) => write(`tassis: ${text.replace(/^error: /, '')}`) })
+    .configureOutput({
+      outputError: (text, write) => write(`tassis: ${text.replace(/^error: /, '')}${adviceOn(text, program, args)}`),
+    })
     .version(VERSION)
   addServeCommand(program)
   addAccountCommands(program)
@@ -59,10 +62,20 @@ function createProgram(): Command {
   return program
 }
 
+/** A line that says where to look up what was missing or unknown; empty where there is nothing to say. */
+function adviceOn(error: string, program: Command, [name]: readonly string[]): string {
+  if (/unknown command/.test(error)) return '`tassis --help` lists all commands.\n'
+  const command = program.commands.find((known) => known.name() === name)
+  const hasList = command?.commands.some((known) => known.name() === 'list')
+  return hasList && /missing required argument '(id|key|domain)'/.test(error)
+    ? `\`tassis ${name} list\` shows what there is.\n`
+    : ''
+}
+
 /** Runs one command; resolves with its exit code. */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {
-    await createProgram().parseAsync(args, { from: 'user' })
+    await createProgram(args).parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)
   } catch (thrown) {
     // Commander has printed its sentence, or the help that was asked for.

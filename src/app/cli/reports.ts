@@ -112,7 +112,7 @@ function listText({
   readonly reports: readonly ShownReport[]
   readonly has_more: boolean
 }): string {
-  if (reports.length === 0) return 'There is none.'
+  if (reports.length === 0) return 'There is no report.'
   return [
     table(
       ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],

@@ -51,11 +51,18 @@ export async function runService(
     process.exit(1)
   }
   process.on('uncaughtException', onBug).on('unhandledRejection', onBug)
-  for (const warning of hostnameWarnings(config)) log.warn({ hostname: config.hostname }, warning)
+  if (config.delivery === 'direct')
+    for (const warning of hostnameWarnings(config)) log.warn({ hostname: config.hostname }, warning)
   const { listener } = service.inbound
   if (!listener && config.delivery !== 'capture')
     log.warn(
       'no mail comes in, because TASSIS_INBOUND_ADDR is not set: bounces and complaints that come by mail are lost; set it to 0.0.0.0:25',
+    )
+  if (!listener && (config.tlsCertFile !== '' || config.tlsKeyFile !== ''))
+    log.warn('TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set')
+  if (config.llmUrl !== '' && config.llmModel === '')
+    log.warn(
+      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: endpoints that have no model of their own classify nothing',
     )
   const inbound = listener && hostPort(listener)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')
@@ -69,7 +76,8 @@ export async function runService(
   log.info('stopped')
 }
 
-const hostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
+/** As in a setting: an IPv6 address in brackets. */
+export const hostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
 /** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */

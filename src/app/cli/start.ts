@@ -17,7 +17,7 @@ import type { Service } from '../service.ts'
 import { VERSION } from '../version.ts'
 import { CommandError } from './operation.ts'
 import { print } from './output.ts'
-import { runService } from './serve.ts'
+import { hostPort, runService } from './serve.ts'
 
 /** A name that nobody has (RFC 6761 §6.2), so that no mail of a try can ever look like somebody's. */
 const FIRST_DOMAIN = 'example.test'
@@ -51,6 +51,7 @@ async function firstSteps(service: Service): Promise<string> {
 ${happened}
 
   Captured mail   ${service.url}/dev/captured
+  Mail comes in   ${inboundText(service)}
   The API         ${service.url}/docs
   Commands        ${commandLine(config.dataDir)} --help
 
@@ -60,6 +61,12 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
   -d '{"from": "Ada <ada@${domain}>", "to": "bob@${FIRST_DOMAIN}", "subject": "Hello", "text_body": "It works."}'
 
 Ctrl-C stops the service.`
+}
+
+/** Where mail comes in, or how it would. */
+function inboundText({ inbound: { listener } }: Service): string {
+  if (!listener) return 'not yet; for that, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
+  return `at ${hostPort(listener)} for verified domains; \`domains vouch\` makes one verified without DNS`
 }
 
 /** How a second shell runs commands on the same data: there is no `tassis` in the path of who only has the sources, and perhaps no `bun`. */

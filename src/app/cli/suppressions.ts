@@ -80,7 +80,7 @@ export function addSuppressionCommands(program: Command): void {
       const found = await withData(loadConfig().config, (call) => call(list, input))
       report(options, found, ({ suppressions: shown, total }) =>
         shown.length === 0
-          ? 'There is none.'
+          ? 'There is no such suppression.'
           : [
               table(
                 ['ADDRESS', 'REASON', 'STREAM', 'SINCE', 'EMAIL'],

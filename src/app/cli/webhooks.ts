@@ -19,7 +19,7 @@ import { seconds } from '#platform/units.ts'
 import { operatorOf } from './accounts.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
+import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
 import {
   counted,
   distance,
@@ -52,8 +52,16 @@ function shownWebhook(app: App, webhook: Webhook, { name, uuid }: Account): Show
   }
 }
 
+/** In place of an id: the secret that all inbound routes of an account share. */
+const INBOUND = 'inbound'
+
 /** An id names one webhook of all accounts, so nobody has to say which account it is. */
 function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
+  if (id === INBOUND)
+    throw notFound(
+      'webhook_not_found',
+      '`inbound` is only a secret; give the ID of a route, as `tassis webhooks list` shows it.',
+    )
   const webhook = findWebhook(app.db, id)
   const account = webhook && findAccount(app.config, app.db, webhook.accountId)
   if (!webhook || !account)
@@ -133,7 +141,10 @@ const deliveries = operation(
     const found = listDeliveries(app.db, webhook, { status, event }, { limit, offset: 0 })
     return {
       webhook: shownWebhook(app, webhook, account),
-      deliveries: found.deliveries.map((row) => deliveryWire(row, webhook, app.keys)),
+      deliveries: found.deliveries.map((row) => ({
+        ...deliveryWire(row, webhook, app.keys),
+        inbound_email_id: row.inboundEmailId,
+      })),
       total: found.total,
     }
   },
@@ -146,6 +157,7 @@ export function addWebhookCommands(program: Command): void {
 
   withAccount(
     withJson(webhooks.command('list').description('list webhooks, of all accounts unless one is given')),
+    ONLY_ACCOUNT,
   ).action(async (options: JsonOption & AccountOption) => {
     const { account } = options
     const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
@@ -172,7 +184,7 @@ export function addWebhookCommands(program: Command): void {
       if (!rotate && !options.reveal)
         throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
-      if (id === 'inbound') {
+      if (id === INBOUND) {
         const input = { rotate, ...(account !== undefined && { account }) }
         const found = await withData(loadConfig().config, (call) => call(inboundSecret, input))
         const owner = printable(found.account)
@@ -278,9 +290,10 @@ function webhooksText(shown: readonly ShownWebhook[], now: number): string {
   const off = shown.find((webhook) => webhook.off_by_failures)
   return [
     table(
-      ['ID', 'STATE', 'URL', 'LAST SUCCESS', 'LAST FAILURE', 'WHY', ...(several ? ['ACCOUNT'] : []), 'EVENTS'],
+      ['ID', 'KIND', 'STATE', 'URL', 'LAST SUCCESS', 'LAST FAILURE', 'WHY', ...(several ? ['ACCOUNT'] : []), 'EVENTS'],
       shown.map((webhook) => [
         webhook.id,
+        webhook.route === null ? 'webhook' : 'route',
         stateOf(webhook),
         webhook.url,
         ago(webhook.last_success_at, now),
@@ -308,7 +321,7 @@ const eventsText = ({ events, route }: ShownWebhook): string => {
 
 interface ShownDeliveries {
   readonly webhook: ShownWebhook
-  readonly deliveries: readonly DeliveryRecord[]
+  readonly deliveries: readonly (DeliveryRecord & { readonly inbound_email_id: string | null })[]
   readonly total: number
 }
 
@@ -327,7 +340,7 @@ function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, 
         String(row.attempts),
         row.status_code === null ? '-' : String(row.status_code),
         row.duration_ms === null ? '-' : `${row.duration_ms} ms`,
-        row.email_id ?? '-',
+        row.email_id ?? row.inbound_email_id ?? '-',
         row.id,
         noteOf(row, now),
       ]),

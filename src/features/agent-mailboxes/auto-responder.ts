@@ -32,6 +32,10 @@ const sql = prepared((db) => ({
   since: db.prepare<{ n: number }, [number, number]>(
     'SELECT COUNT(*) AS n FROM mailbox_auto_replies WHERE mailbox_id = ? AND replied_at > ?',
   ),
+  toAddress: db.prepare<{ n: number }, [string, number, number]>(
+    `SELECT COUNT(*) AS n FROM mailbox_auto_replies r JOIN agent_mailboxes m ON m.id = r.mailbox_id
+     WHERE r.address = ? AND r.replied_at > ? AND m.account_id = ?`,
+  ),
   trim: db.prepare(
     `DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN
      (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND replied_at <= ?2 LIMIT ?3)`,
@@ -42,6 +46,8 @@ const sql = prepared((db) => ({
 const ONCE_IN_MS = days(1)
 /** Of one mailbox, whoever they go to: what strangers can make it send. It also bounds the rows of a day. */
 export const MOST_AN_HOUR = 100
+/** Mailboxes of an account that answer one address in that time. A message may name 100 of them, and its sender may be somebody else's address. */
+const MOST_TO_AN_ADDRESS = 5
 /** Rows of days past that go with each answer. */
 const TRIMMED = 10
 
@@ -129,7 +135,9 @@ function autoSubject(subject: string): string {
 function notNow(db: Database, mailbox: Mailbox, address: string, now: Millis): NotClaimed | undefined {
   const statements = sql(db)
   if (statements.answered.get(mailbox.id, address, now - ONCE_IN_MS)) return 'answered_today'
-  return (statements.since.get(mailbox.id, now - hours(1))?.n ?? 0) < MOST_AN_HOUR ? undefined : 'too_many'
+  const toAddress = statements.toAddress.get(address, now - ONCE_IN_MS, mailbox.accountId)?.n ?? 0
+  const sinceHour = statements.since.get(mailbox.id, now - hours(1))?.n ?? 0
+  return toAddress < MOST_TO_AN_ADDRESS && sinceHour < MOST_AN_HOUR ? undefined : 'too_many'
 }
 
 /** Notes that an address is answered now; says why not when it may not be. Of two messages at once the second finds the note of the first. */

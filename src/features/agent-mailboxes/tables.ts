@@ -147,5 +147,9 @@ export const mailboxAutoReplies = sqliteTable(
     address: text('address').notNull(),
     repliedAt: time('replied_at').notNull(),
   },
-  (t) => [primaryKey({ columns: [t.mailboxId, t.address] })],
+  (t) => [
+    primaryKey({ columns: [t.mailboxId, t.address] }),
+    // How many mailboxes have answered an address.
+    index('mailbox_auto_replies_address').on(t.address, t.repliedAt),
+  ],
 )

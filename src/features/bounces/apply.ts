@@ -16,6 +16,8 @@ export type BounceResult =
   | { readonly kind: 'applied'; readonly recipient: ChangedRecipient }
   /** It is about mail of ours and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
+  /** It changes nothing now: our own session with the receiver has not ended. Tried again after that, it may. */
+  | { readonly kind: 'early'; readonly why: string }
   /** It does not say which email it is about, or one that it must not be about. */
   | { readonly kind: 'unmatched'; readonly why: string }
 
@@ -39,9 +41,16 @@ export interface BounceAt {
 export function applyBounce(app: App, tx: Tx, report: DeliveryReport, at: BounceAt): BounceResult {
   const matched = matchReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
+  if (isEarly(matched.recipient, matched.reported)) return { kind: 'early', why: EARLY }
   const result = applyOne(app, tx, matched.recipient, matched.reported, at.now)
   return typeof result === 'string' ? { kind: 'ignored', why: result } : { kind: 'applied', recipient: result }
 }
+
+const EARLY = 'The receiver has its message, and the end of our session with it is not known yet.'
+
+/** A receiver may pass a message on, and hear that it cannot be delivered, before its 250 has come to us; and we may never get that. */
+const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: ReportedRecipient): boolean =>
+  sandbox === 0 && statusName(status) === 'processing' && startedAt !== null && action !== 'delayed'
 
 /** What changed, or a sentence that says why nothing did. */
 function applyOne(

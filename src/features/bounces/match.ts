@@ -4,6 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
@@ -19,6 +20,8 @@ export interface MatchedRecipient {
   readonly address: string
   /** The stored code. */
   readonly status: number
+  /** When the message began to go to the receiver, if it has. */
+  readonly startedAt: Millis | null
   readonly sandbox: number
 }
 
@@ -34,7 +37,8 @@ interface EmailRow {
   readonly from: string
 }
 
-const RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status, sandbox
+const RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
+  delivery_started_at AS startedAt, sandbox
   FROM recipients JOIN emails ON emails.id = email_id`
 
 const sql = prepared((db) => ({

@@ -58,8 +58,8 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
 }
 
 /**
- * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until looks at its DNS say otherwise. For networks
- * where there is no DNS to look at, such as a developer's machine. Throws as `verifyDomain`.
+ * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until its DNS says otherwise: to a look on
+ * request at once, to scheduled looks after a day. For networks where there is no DNS to look at, such as a developer's machine. Throws as `verifyDomain`.
  */
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {

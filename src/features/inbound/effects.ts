@@ -3,7 +3,7 @@
  * email, mail for the operator. All inside one transaction, so that it happens once or not at all.
  */
 import type { App } from '#features/app.ts'
-import type { Destination, Received, StoredMessage } from '#features/received.ts'
+import type { Destination, Received, Report, StoredMessage } from '#features/received.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { toALabels } from '#protocols/address/domain.ts'
@@ -27,7 +27,14 @@ export interface Prepared {
   /** Why a report that it carries cannot be read. */
   readonly reportProblem: string | undefined
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
+  /** Why the aggregate report that it carries is not taken, a sentence. */
+  readonly reportRefusal?: string | undefined
+  /** Whether it can be processed again later instead. */
+  readonly mayWait?: boolean
 }
+
+/** Thrown by `applyEffects` to take back all that it did: a message that may wait says what cannot be told yet. */
+export class TooEarly extends Error {}
 
 /** A mailbox that got the message, and may answer it by itself, in the thread that the message was put into. */
 export interface DeliveredTo {
@@ -49,10 +56,11 @@ export function partsOf(address: string): { readonly localPart: string; readonly
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/** Applies a message to all of its destinations. */
+/** Applies a message to all of its destinations. Throws `TooEarly` for a message that may wait, and nothing else for what a stranger sent. */
 export function applyEffects(app: App, tx: Tx, destinations: readonly Destination[], prepared: Prepared): Effects {
   const now = app.eventTime()
-  if (prepared.report) storeReport(app, tx, prepared.report, now)
+  const stored = prepared.report && storeReport(app, tx, prepared.report, now)
+  const reportRefusal = stored?.kind === 'refused' ? stored.why : prepared.reportRefusal
   for (const destination of destinations) {
     if (destination.kind === 'bounce') bounced(app, tx, destination, prepared, now)
     else if (destination.kind === 'unsubscribe') unsubscribed(app, tx, destination, prepared)
@@ -61,7 +69,7 @@ export function applyEffects(app: App, tx: Tx, destinations: readonly Destinatio
     app,
     tx,
     destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
-    prepared,
+    { ...prepared, reportRefusal },
     now,
   )
   return toDomains(
@@ -85,11 +93,11 @@ function bounced(
   const { report, message, envelope } = received
   if (report?.kind === 'feedback') {
     const result = applyComplaint(app, tx, report.report, { recipientId, rawRef: envelope.rawRef, now })
-    if (result.kind === 'unmatched')
-      toOperator(app, tx, 'complaint', [address], received, 'It matches no email of ours.')
+    if (result.kind === 'unmatched') toOperator(app, tx, 'complaint', [address], received, result.why)
   } else if (report?.kind === 'delivery') {
     const result = applyBounce(app, tx, report.report, { recipientId, now })
-    if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, 'It matches no email of ours.')
+    if (result.kind === 'early' && prepared.mayWait) throw new TooEarly(result.why)
+    if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, result.why)
   } else if (!saysNothing(message, envelope.mailFrom)) {
     toOperator(app, tx, 'bounce', [address], received, 'It came to a return path, and is no report that can be read.')
   }
@@ -122,27 +130,29 @@ const KIND_OF_HOST_MAILBOX: Readonly<Record<string, OperatorMailKind>> = {
   'tls-reports': 'report',
 }
 
+const KIND_OF_REPORT: Readonly<Record<Report['kind'], OperatorMailKind>> = {
+  delivery: 'bounce',
+  feedback: 'complaint',
+  aggregate: 'report',
+}
+
 /** Once for the message, however many of our addresses it names: every domain has a postmaster. */
 function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepared, now: Millis): void {
-  const { received, reportProblem } = prepared
+  const { received, reportProblem, reportRefusal } = prepared
   const { report, envelope } = received
-  if (addresses.length === 0 || report?.kind === 'aggregate') return
-  let reason = 'It is addressed to the operator.'
+  if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
+  let reason = reportRefusal ?? 'It is addressed to the operator.'
   if (report?.kind === 'feedback') {
     const result = applyComplaint(app, tx, report.report, { rawRef: envelope.rawRef, now })
     if (result.kind !== 'unmatched') return
-    reason = 'A complaint that matches no email of ours.'
+    reason = result.why
   } else if (report?.kind === 'delivery') {
     const result = applyBounce(app, tx, report.report, { now })
     if (result.kind !== 'unmatched') return
-    reason = 'A bounce that matches no email of ours.'
+    reason = result.why
   } else if (reportProblem !== undefined) reason = `A report that cannot be read: ${reportProblem}`
   const kindOf = (address: string): OperatorMailKind =>
-    report?.kind === 'feedback'
-      ? 'complaint'
-      : report?.kind === 'delivery'
-        ? 'bounce'
-        : (KIND_OF_HOST_MAILBOX[routeKey(partsOf(address).localPart)] ?? 'other')
+    report ? KIND_OF_REPORT[report.kind] : (KIND_OF_HOST_MAILBOX[routeKey(partsOf(address).localPart)] ?? 'other')
   for (const [kind, rcptTo] of Map.groupBy(addresses, kindOf)) toOperator(app, tx, kind, rcptTo, received, reason)
 }
 

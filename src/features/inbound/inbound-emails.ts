@@ -5,12 +5,14 @@ import type { StoredAttachment } from '#features/received.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { listedAttachments } from '../agent-mailboxes/attachments.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { count } from '../events/record.ts'
+import { INBOUND_STATUSES, type InboundStatus, inboundCode } from './status.ts'
 
 export interface InboundEmail {
   readonly id: number
@@ -71,6 +73,34 @@ const selectWith = (
 const SELECT = selectWith('i.attachments')
 const SELECT_LISTED = selectWith(listedAttachments('i.attachments'))
 
+/** Inbound emails that a list with a filter reaches and counts. */
+export const MOST_FILTERED = 10_000
+
+/** Where the rows under a filter are found in order of the id, once their status is said too. */
+const OF_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
+const OF_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
+const OF_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE account_id = ?1 AND route_id = ?2'
+const EACH_STATUS = INBOUND_STATUSES.map((status) => String(inboundCode(status)))
+
+/** The newest MOST_FILTERED. Those of each status come in order, and SQLite merges them. */
+const newest = (where: string, statuses: readonly string[]): string =>
+  `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
+   ORDER BY id DESC LIMIT ${MOST_FILTERED})`
+
+/** Those of them that came to a domain: a route can have been of several. */
+const ofDomain = (ids: string, domain: string): string =>
+  `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
+
+type Value = string | number | Uint8Array
+
+/** @param values how many parameters `ids` has */
+const filtered = (db: Database, ids: string, values: number) => ({
+  count: db.prepare<{ n: number }, Value[]>(`SELECT COUNT(*) AS n FROM (${ids})`),
+  page: db.prepare<Row, Value[]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+  ),
+})
+
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
   // The page is found by index alone, then joined.
@@ -81,6 +111,16 @@ const sql = prepared((db) => ({
   total: db.prepare<{ value: number }, [number, string]>(
     'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
   ),
+  routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
+  ),
+  byStatus: filtered(db, newest(OF_ACCOUNT, ['?2']), 2),
+  byDomain: filtered(db, newest(OF_DOMAIN, EACH_STATUS), 2),
+  byDomainAndStatus: filtered(db, newest(OF_DOMAIN, ['?3']), 3),
+  byRoute: filtered(db, newest(OF_ROUTE, EACH_STATUS), 2),
+  byRouteAndStatus: filtered(db, newest(OF_ROUTE, ['?3']), 3),
+  byRouteAndDomain: filtered(db, ofDomain(newest(OF_ROUTE, EACH_STATUS), '?3'), 3),
+  byAll: filtered(db, ofDomain(newest(OF_ROUTE, ['?3']), '?4'), 4),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -106,15 +146,83 @@ export function getInbound(db: Database, accountId: number, id: string): Inbound
   return found
 }
 
-/** A page of an account's inbound emails, newest first. */
+/** What is left out chooses nothing. */
+export interface InboundFilter {
+  readonly status?: InboundStatus | undefined
+  /** Public ids. */
+  readonly route_id?: string | undefined
+  readonly domain_id?: string | undefined
+}
+
+interface Listed {
+  readonly emails: InboundEmail[]
+  readonly total: number
+}
+
+/**
+ * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest MOST_FILTERED. 422 for an id that
+ * is none; of one that names nothing of the account there is no mail.
+ */
 export function listInbound(
   db: Database,
   accountId: number,
+  filter: InboundFilter,
   { limit, offset }: { readonly limit: number; readonly offset: number },
-): { emails: InboundEmail[]; total: number } {
+): Listed {
+  if (Object.values(filter).some((value) => value !== undefined))
+    return listFiltered(db, accountId, filter, { limit, offset })
   const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
   // Past the end nothing is looked for: an offset is walked.
   return { emails: offset >= total ? [] : sql(db).page.all(accountId, limit, offset).map(inboundOf), total }
+}
+
+function listFiltered(
+  db: Database,
+  accountId: number,
+  { status, route_id, domain_id }: InboundFilter,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): Listed {
+  const domain = filterId('domain_id', domain_id, '/v1/domains')
+  const route = filterId('route_id', route_id, '/v1/inbound-routes')
+  const routeRow = route && sql(db).routeId.get(route, accountId)
+  if (route && !routeRow) return { emails: [], total: 0 }
+  const code = status === undefined ? [] : [inboundCode(status)]
+  const [statements, values] = chosen(sql(db), { domain, routeId: routeRow?.id, code })
+  const total = statements.count.get(accountId, ...values)?.n ?? 0
+  return {
+    emails: offset >= total ? [] : statements.page.all(accountId, ...values, limit, offset).map(inboundOf),
+    total,
+  }
+}
+
+function filterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
+  if (text === undefined) return undefined
+  const uuid = parseUuid(text)
+  if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists those that there are.`)
+  return uuid
+}
+
+/** The statements of a filter, and their values behind the account. */
+function chosen(
+  statements: ReturnType<typeof sql>,
+  {
+    domain,
+    routeId,
+    code,
+  }: {
+    readonly domain: UuidBytes | undefined
+    readonly routeId: number | undefined
+    /** One, or none for every status. */
+    readonly code: readonly number[]
+  },
+): readonly [ReturnType<typeof filtered>, Value[]] {
+  const { byStatus, byDomain, byDomainAndStatus, byRoute, byRouteAndStatus, byRouteAndDomain, byAll } = statements
+  const isAny = code.length === 0
+  if (routeId === undefined)
+    return domain ? [isAny ? byDomain : byDomainAndStatus, [domain, ...code]] : [byStatus, [...code]]
+  return domain
+    ? [isAny ? byRouteAndDomain : byAll, [routeId, ...code, domain]]
+    : [isAny ? byRoute : byRouteAndStatus, [routeId, ...code]]
 }
 
 /** Counts inbound emails that came or went. */

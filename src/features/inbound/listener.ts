@@ -224,7 +224,7 @@ class InboundListener implements Listener {
       code === 'EADDRINUSE'
         ? 'which another program listens at; stop that one or choose another address'
         : code === 'EACCES'
-          ? 'which this user may not listen at; choose a port above 1023 or give the right to low ports'
+          ? 'which this user may not listen at; choose a port above 1023, or give the right to low ports, in a systemd unit by AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
           : `which cannot be listened at (${reason}); choose an address of this machine`
     return new ConfigError(`TASSIS_INBOUND_ADDR is "${address}", ${why}.`)
   }

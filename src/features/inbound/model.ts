@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { StoredAttachment } from '#features/received.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MOST_LISTED } from '../agent-mailboxes/attachments.ts'
 import type { InboundEmail } from './inbound-emails.ts'
@@ -14,7 +14,17 @@ export const InboundAttachment = Type.Object({
   content_type: Type.String({ description: 'As the sender says; not checked.' }),
   size: Type.Integer({ description: 'Octets, decoded.' }),
   content_id: Nullable(Type.String(), { description: 'What `cid:` in the HTML refers to, without angle brackets.' }),
-  disposition: Type.String({ description: 'attachment or inline.' }),
+  disposition: OneOf(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+})
+
+const STATUS_WORDS =
+  '`received`; `delivered`: the webhook of its route took it; `failed`: it could not be parsed; `no_route`: it fell to no route.'
+
+export const InboundQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(OneOf(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
+  route_id: Type.Optional(Type.String({ description: 'Only mail that fell to this route.' })),
+  domain_id: Type.Optional(Type.String({ description: 'Only mail that came to this domain.' })),
 })
 
 export const InboundRecord = Type.Object({
@@ -22,7 +32,7 @@ export const InboundRecord = Type.Object({
   account_id: Uuid({ description: 'Account of the domain.' }),
   domain_id: Uuid({ description: 'Domain that it came to.' }),
   route_id: Nullable(Uuid(), { description: 'Route that it fell to; null: none, or it was deleted.' }),
-  status: Type.String({ description: `One of ${INBOUND_STATUSES.join(', ')}.` }),
+  status: OneOf(INBOUND_STATUSES, { description: STATUS_WORDS }),
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients of the route.' }),
   from_address: Nullable(Type.String(), { description: 'Address of the From header.' }),

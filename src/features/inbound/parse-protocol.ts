@@ -17,6 +17,8 @@ export interface ParseRequest {
   readonly hostname: string
   /** Whether to look for a delivery, feedback or aggregate report in it. */
   readonly wantsReport: boolean
+  /** How long DNS is waited for; as long as the checks have unless told. */
+  readonly authenticationMs?: number
 }
 
 /** What is in a message. */

@@ -25,6 +25,9 @@ import {
 
 export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
 
+/** The message is not in the store of raw messages, or is damaged there. */
+export class RawUnreadable extends Error {}
+
 export interface Parser {
   /**
    * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; whatever the message itself does is a
@@ -114,7 +117,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
       case 'unreadable': {
         const job = jobOf(message.id)
         parsing = undefined
-        job?.reject(new Error(`the raw message could not be read: ${message.error}`))
+        job?.reject(new RawUnreadable(`the raw message could not be read: ${message.error}`))
         break
       }
       case 'parsed':

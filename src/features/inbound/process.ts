@@ -7,7 +7,7 @@
 import type { App } from '#features/app.ts'
 import type { Destination, Envelope, Received, StoredMessage } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
-import type { Tx } from '#platform/db/commit.ts'
+import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
@@ -16,8 +16,9 @@ import type { AggregateReport } from '#protocols/reports/report.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
-import { applyEffects, type Effects, type Prepared, partsOf } from './effects.ts'
-import { createParser, type ParseAnswer, type Parser, removeFiles } from './parser.ts'
+import { refusalOfReport } from '../reports/store.ts'
+import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
+import { createParser, type ParseAnswer, type Parser, RawUnreadable, removeFiles } from './parser.ts'
 
 interface Receipt {
   readonly id: number
@@ -38,6 +39,7 @@ const sql = prepared((db) => ({
      received_at AS receivedAt FROM inbound_receipts WHERE id > ? ORDER BY id LIMIT ?`,
   ),
   begin: db.prepare('UPDATE inbound_receipts SET attempts = attempts + 1 WHERE id = ?'),
+  takeBack: db.prepare('UPDATE inbound_receipts SET attempts = attempts - 1 WHERE id = ?'),
   end: db.prepare('DELETE FROM inbound_receipts WHERE id = ?'),
   waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
 }))
@@ -52,9 +54,15 @@ const GROUP_BYTES = 1 * MiB
 const MOST_ATTEMPTS = 3
 /** A message whose raw form could not be read so often is stored without it. */
 const MOST_READS = 5
+/** A message that failed so often, though storage worked, is stored without being looked into. */
+const MOST_FAULTS = 6
 /** What could not be stored is tried again after this, then twice as long each time. */
 const FIRST_RETRY_MS = seconds(5)
 const LONGEST_RETRY_MS = minutes(5)
+/** So often a report waits for the end of the delivery that it is about: with the delays above for a quarter of an hour, and no receiver is waited for longer. */
+const MOST_EARLY_TRIES = 8
+/** Reports that wait so; more are taken as they are. */
+const MOST_EARLY = 1000
 /** While so many wait for another try, nothing new is begun: it is not the messages that fail. */
 const MOST_RESTING = 32
 const STOP_GRACE_MS = seconds(8)
@@ -75,11 +83,18 @@ export class InboundProcessor {
   /** Receipts that wait for another try, and how often each has failed. */
   readonly #failures = new Map<number, number>()
   readonly #resting = new Map<number, Timer>()
+  /** The same of those that fail while storage works: they keep nothing from being begun. */
+  readonly #faulty = new Map<number, Timer>()
+  /** Receipts that came too early. They keep nothing from being begun: a receiver that means us ill could have many of them. */
+  readonly #early = new Map<number, Timer>()
+  /** How often a receipt failed while storage worked. */
+  readonly #faults = new Map<number, number>()
   /** How often the raw form of a receipt could not be read. */
   readonly #unreadable = new Map<number, number>()
   /** Receipts whose attempt was counted in this run. */
   readonly #begun = new Set<number>()
   #timer: Timer | undefined
+  #isSuspectInHand = false
   #isStopping = false
   #isClosed = false
   /** Ends the wait for the parser, one for each message that waits. */
@@ -103,12 +118,29 @@ export class InboundProcessor {
     this.#isStopping = true
     this.#stopListening()
     this.#timer?.cancel()
-    for (const timer of this.#resting.values()) timer.cancel()
+    for (const waiting of [this.#resting, this.#faulty, this.#early])
+      for (const timer of waiting.values()) timer.cancel()
     const grace = this.#app.clock.after(graceMs, () => this.#close())
     if (graceMs === 0) this.#close()
     await Promise.all(this.#running)
     grace.cancel()
     this.#close()
+    await this.#takeBack()
+  }
+
+  /** An end in order is nobody's fault: what is still in the queue was not tried. */
+  async #takeBack(): Promise<void> {
+    if (this.#begun.size === 0) return
+    try {
+      await this.#app.commit.write((tx) => {
+        for (const id of this.#begun) sql(tx.db).takeBack.run(id)
+      })
+    } catch (error) {
+      this.#app.log.warn(
+        { err: error },
+        'attempts at received messages stay counted, though the service ended in order',
+      )
+    }
   }
 
   #close(): void {
@@ -146,33 +178,40 @@ export class InboundProcessor {
   }
 
   /** One that fails again and again waits longer each time, and holds nobody else up. */
-  #rest(receipt: Receipt): void {
+  #rest(receipt: Receipt, waiting = this.#resting): void {
     const failures = (this.#failures.get(receipt.id) ?? 0) + 1
     this.#failures.set(receipt.id, failures)
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS)
     const timer = this.#app.clock.after(delayMs, () => {
-      this.#resting.delete(receipt.id)
+      waiting.delete(receipt.id)
       this.#again.push(receipt)
       this.#pump()
     })
-    this.#resting.set(receipt.id, timer)
+    waiting.set(receipt.id, timer)
   }
 
-  #hasRoom({ sizeBytes }: Receipt): boolean {
+  /** One that was in hand when the process died is processed alone: should it die again, it is known whose fault it was. */
+  #hasRoom({ sizeBytes, attempts }: Receipt): boolean {
+    if (attempts > 0 || this.#isSuspectInHand) return this.#inHand === 0
     return this.#inHand === 0 || (this.#inHand < MOST_AT_ONCE && this.#bytesInHand + sizeBytes <= MOST_BYTES_AT_ONCE)
   }
 
   #background(receipt: Receipt): void {
     this.#inHand++
+    this.#isSuspectInHand = receipt.attempts > 0
     this.#bytesInHand += receipt.sizeBytes
     const work = this.#process(receipt)
       .catch((error: unknown) => {
         if (this.#isStopping) return
+        if (error instanceof TooEarly) return this.#rest(receipt, this.#early)
         this.#app.log.error(
           { err: error, receipt: receipt.id },
           'a received message could not be processed; it is tried again',
         )
-        this.#rest(receipt)
+        // Only when storage fails do the others wait: they would fail as well.
+        if (isStorageTrouble(error)) return this.#rest(receipt)
+        this.#faults.set(receipt.id, (this.#faults.get(receipt.id) ?? 0) + 1)
+        this.#rest(receipt, this.#faulty)
       })
       .finally(() => {
         this.#inHand--
@@ -185,7 +224,7 @@ export class InboundProcessor {
 
   async #process(receipt: Receipt): Promise<void> {
     const destinations = JSON.parse(receipt.destinations) as Destination[]
-    const answer = await this.#untilClosed(this.#parse(receipt))
+    const answer = await this.#untilClosed(this.#isGivenUp(receipt) ? givenUp() : this.#parse(receipt))
     // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
     try {
@@ -196,6 +235,11 @@ export class InboundProcessor {
     }
   }
 
+  /** What fails again and again, though storage works, is kept without being looked into. */
+  #isGivenUp({ id }: Receipt): boolean {
+    return (this.#faults.get(id) ?? 0) >= MOST_FAULTS
+  }
+
   async #apply(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<void> {
     const app = this.#app
     const ready = await this.#prepare(receipt, destinations, answer)
@@ -203,7 +247,7 @@ export class InboundProcessor {
       end(tx, receipt.id)
       return applyEffects(app, tx, destinations, ready)
     })
-    for (const known of [this.#begun, this.#failures, this.#unreadable]) known.delete(receipt.id)
+    for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)
   }
 
@@ -247,6 +291,7 @@ export class InboundProcessor {
         wantsReport: true,
       })
     } catch (error) {
+      if (!(error instanceof RawUnreadable)) throw error
       const reads = (this.#unreadable.get(receipt.id) ?? 0) + 1
       this.#unreadable.set(receipt.id, reads)
       if (this.#isStopping || reads < MOST_READS) throw error
@@ -271,9 +316,15 @@ export class InboundProcessor {
       rawRef: receipt.rawRef,
       sizeBytes: receipt.sizeBytes,
     }
+    const mayWait =
+      this.#early.size < MOST_EARLY &&
+      (this.#failures.get(receipt.id) ?? 0) < MOST_EARLY_TRIES &&
+      destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
     const message = answer.message && (await this.#storeParts(answer, isForTenants))
-    const report = answer.report?.kind === 'aggregate' ? await this.#storeContent(answer.report.report) : undefined
+    const aggregate = answer.report?.kind === 'aggregate' ? answer.report.report : undefined
+    const reportRefusal = aggregate && refusalOfReport(app, aggregate, app.eventTime())
+    const report = aggregate && reportRefusal === undefined ? await this.#storeContent(aggregate) : undefined
     const received: Received = {
       envelope,
       message,
@@ -285,7 +336,7 @@ export class InboundProcessor {
       (to) => to.kind === 'domain' && findMailbox(app.db, partsOf(to.address).domain, partsOf(to.address).localPart),
     )
     const classification = message && isForMailbox ? await classify(app, message) : undefined
-    return { received, report, reportProblem: answer.reportProblem, classification }
+    return { received, report, reportRefusal, reportProblem: answer.reportProblem, classification, mayWait }
   }
 
   async #storeParts({ message, strippedText }: ParseAnswer, isForTenants: boolean): Promise<StoredMessage | undefined> {
@@ -374,6 +425,13 @@ function release({ buffer, length }: Uint8Array): void {
   if (length >= SMALLEST_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length)
     buffer.transfer(0)
 }
+
+const givenUp = (): Promise<ParseAnswer> =>
+  Promise.resolve({
+    problem: 'It could not be processed; the log of the service says why.',
+    strippedText: null,
+    authentication: UNKNOWN_AUTHENTICATION,
+  })
 
 function end(tx: Tx, receiptId: number): void {
   if (sql(tx.db).end.run(receiptId).changes !== 1) throw new Error(`receipt ${receiptId} is not in the queue`)

@@ -4,10 +4,19 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { download, fileAnswer } from '#platform/http/download.ts'
+import { notFound } from '#platform/errors.ts'
 import { list, one } from '#platform/http/envelope.ts'
-import { ListOf, Nullable, noSuch, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { bodyText, deleteInbound, getInbound, type InboundEmail, listInbound } from './inbound-emails.ts'
-import { headersWire, InboundDetail, InboundRecord, inboundWire } from './model.ts'
+import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { bodyText, deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
+import {
+  attachmentWire,
+  headersWire,
+  InboundAttachment,
+  InboundDetail,
+  InboundQuery,
+  InboundRecord,
+  inboundWire,
+} from './model.ts'
 import { rawMessage } from './raw.ts'
 
 const tags = ['Inbound']
@@ -27,18 +36,24 @@ export const inboundRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { emails, total } = listInbound(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { status, route_id, domain_id } = query
+        const { emails, total } = listInbound(
+          app.db,
+          actor.accountId,
+          { status, route_id, domain_id },
+          { limit: page.perPage, offset: page.offset },
+        )
         return list(
           emails.map((email) => inboundWire(email, actor.accountUuid)),
           { ...page, total },
         )
       },
       {
-        query: PageQuery,
+        query: InboundQuery,
         response: ListOf(InboundRecord),
         detail: {
           summary: 'List inbound mail',
-          description: 'Newest first, without bodies and headers.',
+          description: `Newest first, without bodies and headers. Under a filter the newest ${MOST_FILTERED} are listed and counted.`,
           tags,
           ...requires('inbound:read'),
         },
@@ -88,7 +103,26 @@ export const inboundRoutes = (app: App) => {
           summary: 'Get the raw message',
           description: 'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
           tags,
-          ...fileAnswer('The message, as message/rfc822.'),
+          ...fileAnswer('The message.', 'message/rfc822'),
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/attachments',
+      ({ actor, params, query }) => {
+        const page = pageOf(query)
+        const listed = found(actor.accountId, params.id).attachments.map(attachmentWire)
+        return list(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
+      },
+      {
+        params,
+        query: PageQuery,
+        response: ListOf(InboundAttachment),
+        detail: {
+          summary: 'List the attachments of an inbound email',
+          description: 'In their order: the first has number 0.',
+          tags,
           ...requires('inbound:read'),
         },
       },
@@ -98,7 +132,8 @@ export const inboundRoutes = (app: App) => {
       ({ actor, params }) => {
         const { attachments } = found(actor.accountId, params.id)
         const attachment = /^\d{1,4}$/.test(params.n ?? '') ? attachments[Number(params.n)] : undefined
-        if (!attachment) throw noSuch('attachment_not_found', 'attachment')
+        if (!attachment)
+          throw notFound('attachment_not_found', 'There is no attachment with this number; the first is 0.')
         return download(app.content.get(attachment.ref), attachment.contentType, attachment.filename)
       },
       {

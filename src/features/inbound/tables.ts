@@ -75,6 +75,10 @@ export const inboundEmails = sqliteTable(
   },
   (t) => [
     index('inbound_emails_account').on(t.accountId),
+    // Lists under a filter, each in order of the id.
+    index('inbound_emails_status').on(t.accountId, t.status),
+    index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
+    index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
     index('inbound_emails_time').on(t.createdAt),
   ],

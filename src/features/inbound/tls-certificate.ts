@@ -56,10 +56,12 @@ export async function openCertificate(options: CertificateOptions): Promise<Watc
   return watch(tlsCertFile, tlsKeyFile, options)
 }
 
-function watch(certFile: string, keyFile: string, { clock, log, onChange }: CertificateOptions): WatchedCertificate {
+function watch(certFile: string, keyFile: string, options: CertificateOptions): WatchedCertificate {
+  const { clock, log, onChange } = options
   const first = readCertificate(certFile, keyFile)
   if (first.kind === 'unusable') throw new ConfigError(first.reason)
   let current = first.certificate
+  warnOf(current, options)
   let seen = stateOf(certFile, keyFile)
 
   const look = () => {
@@ -75,6 +77,7 @@ function watch(certFile: string, keyFile: string, { clock, log, onChange }: Cert
     if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
     current = read.certificate
     log.info({ validTo: new X509Certificate(current.cert).validTo }, 'a new TLS certificate is in use')
+    warnOf(current, options)
     onChange(current)
   }
 
@@ -88,6 +91,19 @@ function watch(certFile: string, keyFile: string, { clock, log, onChange }: Cert
     },
     close: () => timer.cancel(),
   }
+}
+
+/** Senders that verify certificates turn away from such a one; all others take it, so it is used. */
+function warnOf({ cert }: Certificate, { hostname, clock, log }: CertificateOptions): void {
+  const certificate = new X509Certificate(cert)
+  const { validTo } = certificate
+  if (certificate.checkHost(hostname) === undefined)
+    log.warn(
+      { hostname, names: certificate.subjectAltName },
+      'the TLS certificate for incoming mail is not for TASSIS_HOSTNAME; senders that verify it do not deliver',
+    )
+  if (Date.parse(validTo) <= clock.now())
+    log.warn({ validTo }, 'the TLS certificate for incoming mail has expired; senders that verify it do not deliver')
 }
 
 /** A text that changes when either file does. Links are followed: certificates are often renewed by turning one round. */

@@ -90,7 +90,7 @@ export type ReportResult =
   | { readonly kind: 'refused'; readonly why: string }
 
 /** Why a report that comes now is not taken, a sentence; undefined: it is. Asked before its content is stored. */
-export function reportRefusal(
+export function refusalOfReport(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
   at: Millis,

@@ -243,3 +243,13 @@ export function storageError(error: unknown): unknown {
     ? insufficientStorage(error)
     : error
 }
+
+/** Whether a failure is the disk's or the database's, so that whatever else is to be stored now fails as well. */
+export function isStorageTrouble(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'insufficient_storage' || error.code === 'storage_failed'
+  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+  return (
+    /^SQLITE_(?:BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB)/.test(code) ||
+    /^E(?:NOSPC|DQUOT|IO|ROFS|MFILE|NFILE|ACCES)$/.test(code)
+  )
+}

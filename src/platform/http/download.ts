@@ -20,14 +20,12 @@ export function download(content: Uint8Array, contentType: string, filename: str
   })
 }
 
-/** For a route's `detail`: that it answers with a file. */
-export const fileAnswer = (description: string) => ({
-  responses: {
-    200: {
-      description,
-      content: { 'application/octet-stream': { schema: { type: 'string' as const, format: 'binary' } } },
-    },
-  },
+/**
+ * For a route's `detail`: that it answers with a file.
+ * @param mediaType what it always is; left out: of any type
+ */
+export const fileAnswer = (description: string, mediaType = '*/*') => ({
+  responses: { 200: { description, content: { [mediaType]: { schema: { type: 'string' as const, format: 'binary' } } } } },
 })
 
 /** RFC 8187 §3.2 for what is not plain ASCII, beside a form that everybody reads. */

@@ -6,9 +6,10 @@ import { createDecision } from '#features/inbound/decide.ts'
 import { applyEffects } from '#features/inbound/effects.ts'
 import { listInbound } from '#features/inbound/inbound-emails.ts'
 import { listOperatorMail } from '#features/postmaster/store.ts'
-import type { Destination, Received } from '#features/received.ts'
+import type { Destination, Received, Report } from '#features/received.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { testReceived } from '#test/support/inbound.ts'
+import { reportOf } from '../bounces/post.ts'
 
 const apply = (app: App, destinations: readonly Destination[], received: Received) =>
   app.commit.write((tx) =>
@@ -44,6 +45,41 @@ test('mail for the operator is kept once for each kind, whatever the number of i
     ['abuse', ['abuse@mail.tassis.test', 'abuse@send.a.test']],
     ['complaint', ['fbl@mail.tassis.test']],
     ['report', ['dmarc-reports@mail.tassis.test', 'tls-reports@mail.tassis.test']],
+  ])
+})
+
+test('the operator is told why a bounce or a complaint could not be matched, wherever it came', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const received = await testReceived(app)
+  const bounce: Report = { kind: 'delivery', report: reportOf({}) }
+  const complaint: Report = {
+    kind: 'feedback',
+    report: {
+      feedbackType: 'abuse',
+      userAgent: null,
+      reportingMta: null,
+      sourceIp: null,
+      originalMailFrom: null,
+      originalTo: [],
+      originalMessageId: null,
+      originalRcptTo: [],
+      originalListUnsubscribe: null,
+      ownLocalParts: [],
+    },
+  }
+  for (const report of [bounce, complaint])
+    for (const destination of [
+      { kind: 'bounce', address: 'b-1@send.a.test', recipientId: 4711 },
+      { kind: 'host', address: 'abuse@mail.tassis.test' },
+    ] as const)
+      await apply(app, [destination], { ...received, report })
+  const { mail } = listOperatorMail(app.db, { limit: 100 })
+  expect(mail.map(({ kind, reason }) => [kind, reason]).toReversed()).toEqual([
+    ['bounce', 'The recipient that the return path names is no longer there.'],
+    ['bounce', 'It names no email of ours.'],
+    ['complaint', 'The recipient that its address names is no longer there.'],
+    ['complaint', 'It names no email of ours.'],
   ])
 })
 

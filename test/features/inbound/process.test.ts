@@ -8,11 +8,14 @@ import { countWaiting, InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
 import { inboundStatusName } from '#features/inbound/status.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
+import { listOperatorMail } from '#features/postmaster/store.ts'
 import type { Destination } from '#features/received.ts'
+import { listReports } from '#features/reports/store.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import type { AggregateReport } from '#protocols/reports/report.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 
 const MESSAGE: ParsedMessage = {
@@ -214,6 +217,48 @@ describe('a message for a domain', () => {
   })
 })
 
+describe('a report about the mail of a domain', () => {
+  const handIn = async (domain: string): Promise<number> => {
+    const { app } = service
+    const put = app.content.put.bind(app.content)
+    let puts = 0
+    Object.defineProperty(app.content, 'put', {
+      value: (...given: Parameters<typeof put>) => {
+        puts++
+        return put(...given)
+      },
+    })
+    const report: AggregateReport = {
+      kind: 'dmarc',
+      domain,
+      organisation: 'receiver.example',
+      reportId: '1',
+      beginMs: null,
+      endMs: null,
+      content: Buffer.from('<feedback/>'),
+    }
+    begin(parserOf(async () => ({ ...PARSED, report: { kind: 'aggregate', report } })))
+    await take([{ kind: 'host', address: 'dmarc-reports@mail.tassis.test' }])
+    await processed(0)
+    return puts
+  }
+  const kept = () => ({
+    reports: listReports(service.app.db, { limit: 10 }).map(({ domain }) => domain),
+    operator: listOperatorMail(service.app.db, { limit: 10 }).mail.map(({ kind, reason }) => [kind, reason]),
+  })
+
+  test('of ours is stored, and nobody has to read it', async () => {
+    expect([await handIn('inbound.test'), kept()]).toEqual([1, { reports: ['inbound.test'], operator: [] }])
+  })
+
+  test('of nobody here is left to the operator, and nothing of it is unpacked onto the disk', async () => {
+    expect([await handIn('example.org'), kept()]).toEqual([
+      0,
+      { reports: [], operator: [['report', 'It is a report about a domain that nobody has here.']] },
+    ])
+  })
+})
+
 describe('a message is processed once', () => {
   test('whatever was in the queue at the start is taken up', async () => {
     await take(to('a'))
@@ -269,6 +314,58 @@ describe('a message is processed once', () => {
       // The others did not wait for it.
       expect(all[0]?.rcptTo).toEqual(['broken@inbound.test'])
     })
+  })
+
+  test('many that fail again and again hold nobody up, and are kept without being looked into', async () => {
+    const { app } = service
+    app.db.run(
+      "CREATE TRIGGER bad BEFORE INSERT ON inbound_emails WHEN new.subject = 'bad' BEGIN SELECT RAISE(ABORT, 'a bug'); END",
+    )
+    for (let number = 0; number < 40; number++) await take(to('bad'), `Subject: ${number}\r\n\r\nbad\r\n`)
+    await take(to('good'), 'Subject: good\r\n\r\ngood\r\n')
+    const rows = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id').all()
+    const good = rows.at(-1)?.ref
+    await hurried(async () => {
+      begin(
+        parserOf(async ({ rawRef }) =>
+          rawRef === good ? PARSED : { ...PARSED, message: { ...MESSAGE, subject: 'bad' } },
+        ),
+      )
+      const all = await processed(41)
+      // The oldest comes last in the list.
+      expect(all.at(-1)).toEqual({ rcptTo: ['good@inbound.test'], status: 'no_route', route: false, subject: 'Hello' })
+      expect(all.filter(({ status }) => status === 'failed')).toHaveLength(40)
+    })
+  })
+
+  test('ends of the service in order count for nothing, however often a message was in hand', async () => {
+    await take(to('a'))
+    for (let times = 0; times < 4; times++) {
+      const stuck = parserOf(() => new Promise(() => {}))
+      const processor = begin(stuck)
+      await eventually(() => stuck.asked.length === 1)
+      await processor.stop(0)
+    }
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toMatchObject([{ status: 'no_route' }])
+  })
+
+  test('those with which the process died are tried one by one, so that none is given up for another', async () => {
+    for (const name of ['a', 'b', 'c']) await take(to(name))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 2')
+    for (const name of ['d', 'e', 'f']) await take(to(name))
+    let inHand = 0
+    const together: number[] = []
+    begin(
+      parserOf(async () => {
+        together.push(++inHand)
+        await Bun.sleep(5)
+        inHand--
+        return PARSED
+      }),
+    )
+    expect(await processed(6)).toHaveLength(6)
+    expect([together.slice(0, 3), Math.max(...together)]).toEqual([[1, 1, 1], 3])
   })
 
   test('one with which the service ended three times is stored without being looked into', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
-import { findReport, listReports, reportRefusal, storeReport, trimReports } from '#features/reports/store.ts'
+import { findReport, listReports, refusalOfReport, storeReport, trimReports } from '#features/reports/store.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
@@ -109,7 +109,7 @@ test('the account is that of the nearest verified domain at or above; nobody for
   }
   const told: Record<string, string | null> = {}
   for (const domain of Object.keys(expected)) {
-    const why = reportRefusal(app, { domain }, app.clock.now())
+    const why = refusalOfReport(app, { domain }, app.clock.now())
     const result = await store(app, { domain })
     expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
     const [stored] = listReports(app.db, { domain, limit: 1 })
@@ -129,7 +129,7 @@ test('of a domain and all below it 1,000 are taken within a day, and those of ot
   })
   const full = 'It is a report about sender.test, of which 1000 came within a day.'
   const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
-  const refusal = reportRefusal(app, { domain: 'x.sender.test' }, clock.now())
+  const refusal = refusalOfReport(app, { domain: 'x.sender.test' }, clock.now())
   clock.advance(days(1))
   results.push(await store(app, { reportId: 'a day later' }))
   expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })
