@@ -185,6 +185,12 @@ const settings = {
   inboundConnections: integer(500, 1, 10_000, 'Incoming SMTP connections at the same time.'),
   inboundConnectionsPerIp: integer(20, 1, 10_000, 'Incoming SMTP connections from one address at the same time.'),
   inboundMessagesPerMinute: integer(600, 1, 1_000_000, 'Messages that one address may hand in within a minute.'),
+  inboundBytesPerHour: size(
+    2 * GiB,
+    1 * MiB,
+    10_000 * GiB,
+    'Octets that one address may hand in within an hour, of IPv6 a /64.',
+  ),
   inboundRawDays: integer(30, 1, 3650, 'How long the raw form of a received message is kept.'),
   llmUrl: checked(
     '',

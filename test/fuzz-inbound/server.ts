@@ -28,6 +28,7 @@ const listener = await startListener(
       inboundConnections: connections,
       inboundConnectionsPerIp: connections,
       inboundMessagesPerMinute: 1_000_000,
+      inboundBytesPerHour: 1_000 * GiB,
     },
   },
   {

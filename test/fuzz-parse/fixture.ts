@@ -50,6 +50,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
       TASSIS_HTTP_ADDR: '127.0.0.1:0',
       TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
       TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
+      TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_MIN_FREE_DISK: '0',
     },

@@ -32,6 +32,7 @@ const service = await KilledService.make(folder, serviceKind, {
   TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
   TASSIS_INBOUND_CONNECTIONS_PER_IP: '100',
   TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
+  TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
   TASSIS_MIN_FREE_DISK: '0',
 })
 

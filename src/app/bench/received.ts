@@ -162,6 +162,7 @@ export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Pr
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
     TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
+    TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_DNS_SERVERS: `127.0.0.1:${fixture.dnsPort}`,
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',

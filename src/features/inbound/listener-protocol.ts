@@ -27,6 +27,11 @@ export interface ListenerLimits {
   readonly mistakes: number
   /** Recipients refused for good: who asks for so many tries out names. */
   readonly refusedRecipients: number
+  /**
+   * Largest message that is for no tenant: a bounce, a complaint, a request, a report. DMARC reports may have 10 MiB; whatever is larger is nothing that
+   * anybody here waits for.
+   */
+  readonly hostMessageBytes: number
   /** Messages up to this size are handed over in memory, larger ones in a file. */
   readonly inlineBytes: number
   /** Memory for messages that arrive, over all sessions; when it is taken, small messages go into files as well. */
@@ -47,6 +52,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   commands: 1_000,
   mistakes: 10,
   refusedRecipients: 50,
+  hostMessageBytes: 12 * MiB,
   inlineBytes: 256 * KiB,
   bufferBytes: 16 * MiB,
   spoolBytes: 2 * GiB,
@@ -65,6 +71,7 @@ export interface ListenerSettings {
   readonly maxConnections: number
   readonly maxConnectionsPerNetwork: number
   readonly maxMessagesPerMinute: number
+  readonly maxBytesPerHour: number
   readonly limits: ListenerLimits
   /** Whether what strangers break is worth a message to the main thread. */
   readonly logsDebug: boolean

@@ -8,7 +8,6 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Timer } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { AppError } from '#platform/errors.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
@@ -31,6 +30,7 @@ export type ListenerConfig = CertificateConfig &
     | 'inboundConnections'
     | 'inboundConnectionsPerIp'
     | 'inboundMessagesPerMinute'
+    | 'inboundBytesPerHour'
   >
 
 export interface ListenerOptions {
@@ -66,6 +66,7 @@ const STOP_TIMEOUT_MS = seconds(1)
 /** A trouble of ours is told once in this time, however many messages it meets. */
 const WARN_EVERY_MS = seconds(10)
 
+/** A full disk, and a database that is locked or cannot be written. */
 const outOfSpace: Refusal = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
 const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
 const stopping: Refusal = { code: 451, text: '4.3.2 The service is stopping; try again later' }
@@ -213,6 +214,7 @@ class InboundListener implements Listener {
       maxConnections: config.inboundConnections,
       maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
       maxMessagesPerMinute: config.inboundMessagesPerMinute,
+      maxBytesPerHour: config.inboundBytesPerHour,
       limits: { ...LISTENER_LIMITS, ...this.#options.limits },
       logsDebug: this.#log.isLevelEnabled('debug'),
     }
@@ -302,7 +304,7 @@ class InboundListener implements Listener {
       return null
     } catch (error) {
       this.#warn(error, 'a message could not be stored; its sender was told to try again')
-      return error instanceof AppError && error.status === 507 ? outOfSpace : ownTrouble
+      return isStorageTrouble(error) ? outOfSpace : ownTrouble
     } finally {
       // Whoever wanted the file has taken it from its place.
       if (path !== undefined) {

@@ -219,6 +219,33 @@ describe('a message is answered', () => {
     expect([countEmails(service), service.used(), noted(service).length]).toEqual([1, 1, 1])
   })
 
+  test('by 5 mailboxes of an account in a day, though it names many, and its sender may be forged; those of others answer too', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor, clock } = service
+    const made: Mailbox[] = []
+    const addOf = async (owner: Actor): Promise<void> => {
+      const { id, uuid } = await createMailbox(app, owner, {})
+      await changeAutoResponder(app, owner, formatUuid(uuid), { enabled: true, rules: RULES })
+      const mailbox = mailboxById(app.db, id)
+      if (mailbox) made.push(mailbox)
+    }
+    for (let index = 0; index < 20; index++) await addOf(actor)
+    const stranger = await service.newAccount()
+    app.db.run(
+      `INSERT INTO domains SELECT * FROM domains WHERE 0`,
+    )
+    const come = async () => {
+      const before = countEmails(service)
+      const received = receivedOf({ toAddresses: made.map(({ address }) => address) })
+      await Promise.all(made.map((mailbox) => autoRespond(app, mailbox, received)))
+      return countEmails(service) - before
+    }
+    expect([await come(), await come()]).toEqual([5, 0])
+    clock.advance(hours(24))
+    expect(await come()).toBe(5)
+    void stranger
+  })
+
   test('up to 100 times an hour a mailbox; the notes of days past go', async () => {
     await using service = await createMailboxApi()
     const { app, clock } = service

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import { systemClock } from '#platform/clock.ts'
+import { KiB } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { eventually } from '#test/support/app.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
@@ -114,6 +115,23 @@ describe('a client that', () => {
       '250 2.6.0 The message is taken in',
       '250 2.6.0 The message is taken in',
       '451 4.7.1 Too many messages from your address; try again later',
+      '250 2.1.0 Accepted',
+    ])
+  })
+
+  test('hands in more octets an hour than allowed is told to wait at MAIL, whatever became of them', async () => {
+    await using fixture = await startTestListener({ config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB } })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    expect([
+      await sendMessage(client, MESSAGE),
+      await sendMessage(client, `${'x'.repeat(78)}\r\n`.repeat(1_000)),
+      await client.say('MAIL FROM:<>'),
+      await other.say('MAIL FROM:<>'),
+    ]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '552 5.3.4 Error: message exceeds fixed maximum message size 65536',
+      '451 4.7.1 Too much mail from your address; try again later',
       '250 2.1.0 Accepted',
     ])
   })

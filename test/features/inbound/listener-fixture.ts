@@ -6,7 +6,7 @@ import { type Listener, type ListenerOptions, startListener } from '#features/in
 import type { ListenerHandlers, TakenMessage } from '#features/received.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
-import { MiB } from '#platform/units.ts'
+import { GiB, MiB } from '#platform/units.ts'
 import { connectSmtp, type RawSmtp, type RawSmtpOptions } from '#test/support/smtp-client.ts'
 
 export interface ListenerFixture extends AsyncDisposable {
@@ -54,6 +54,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
         inboundConnections: 100,
         inboundConnectionsPerIp: 100,
         inboundMessagesPerMinute: 1_000,
+        inboundBytesPerHour: 1 * GiB,
         ...config,
       },
     },

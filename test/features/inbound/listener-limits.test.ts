@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { createConnectionLimit, createMessageRate } from '#features/inbound/ip-limits.ts'
+import { createConnectionLimit, createMessageRate, createOctetRate } from '#features/inbound/ip-limits.ts'
 import { ManualClock } from '#platform/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 
 describe('connections', () => {
   test('of one network are refused before those of all, and a place is free when one leaves', () => {
@@ -43,5 +43,32 @@ describe('messages', () => {
     rate.take('a')
     for (let i = 0; i < 1_000; i++) rate.take(`late ${i}`)
     expect(rate.take('a')).toBe(false)
+  })
+})
+
+describe('octets', () => {
+  test('of a network are too many when as many have come as allowed; what came beyond has to be waited for as well', () => {
+    const clock = new ManualClock()
+    const rate = createOctetRate(3_600, clock)
+    const before = rate.hasLeft('a')
+    rate.spend('a', 3_500)
+    rate.spend('a', 99)
+    const withOneLeft = rate.hasLeft('a')
+    rate.spend('a', 101)
+    const hasLeft = [before, withOneLeft, rate.hasLeft('a'), rate.hasLeft('b')]
+    clock.advance(seconds(100))
+    hasLeft.push(rate.hasLeft('a'))
+    clock.advance(seconds(1))
+    hasLeft.push(rate.hasLeft('a'))
+    expect(hasLeft).toEqual([true, true, false, true, false, true])
+  })
+
+  test('that do not come are not saved up', () => {
+    const clock = new ManualClock()
+    const rate = createOctetRate(3_600, clock)
+    rate.spend('a', 1)
+    clock.advance(hours(10))
+    rate.spend('a', 3_600)
+    expect(rate.hasLeft('a')).toBe(false)
   })
 })

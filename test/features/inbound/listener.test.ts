@@ -4,6 +4,7 @@ import type { TakenMessage } from '#features/received.ts'
 import { AppError } from '#platform/errors.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
+import type { RawSmtp } from '#test/support/smtp-client.ts'
 import { beginMessage, contentOf, sendMessage, startTestListener } from './listener-fixture.ts'
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
@@ -181,7 +182,7 @@ describe('a message', () => {
 
   test.each([
     ['no room', () => new AppError(507, 'insufficient_storage', 'Full'), '452 4.3.1'],
-    ['a locked database', () => new Error('database is locked'), '451 4.3.0'],
+    ['a locked database', () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' }), '452 4.3.1'],
     ['a bug', () => new TypeError('undefined is not a function'), '451 4.3.0'],
     ['what a client of the API would be told', () => new AppError(422, 'validation_failed', 'No'), '451 4.3.0'],
   ])('meets a trouble of ours (%s) with a reply that makes the sender try again', async (_, error, expected) => {
@@ -270,6 +271,81 @@ describe('a message', () => {
       ],
       sizes: [MiB, MESSAGE.length],
       spooled: [],
+    })
+  })
+
+  describe('that is for no tenant', () => {
+    const TOO_LARGE = '552 5.3.4 To this address a message may have 1 MiB'
+    const line = `${'x'.repeat(1022)}\r\n`
+    const startSmall = () =>
+      startTestListener({
+        limits: { hostMessageBytes: MiB },
+        decide: (address) =>
+          address.startsWith('tenant')
+            ? { kind: 'domain', address, accountId: 1, domainId: 1 }
+            : address.startsWith('u-')
+              ? { kind: 'unsubscribe', address, recipientId: 1 }
+              : { kind: 'host', address },
+      })
+    const begin = async (client: RawSmtp, ...to: readonly string[]) => {
+      await client.say('MAIL FROM:<ada@sender.test>')
+      for (const address of to) await client.say(`RCPT TO:<${address}@tassis.test>`)
+      await client.say('DATA')
+    }
+
+    test('may be smaller than others, is refused after its dot, and leaves nothing', async () => {
+      await using fixture = await startSmall()
+      await using client = await fixture.greeted()
+      const replies: string[] = []
+      for (const [lines, ...to] of [
+        [1024, 'abuse', 'u-1'],
+        [1025, 'abuse', 'u-1'],
+        [1025, 'abuse', 'tenant'],
+        [1, 'u-1'],
+      ] as const) {
+        await begin(client, ...to)
+        await client.write(line.repeat(lines))
+        replies.push(await client.say('.'))
+      }
+      const taken = '250 2.6.0 The message is taken in'
+      expect({ replies, sizes: fixture.taken.map(({ sizeBytes }) => sizeBytes), spooled: fixture.spooled() }).toEqual({
+        replies: [taken, TOO_LARGE, taken, taken],
+        sizes: [MiB, MiB + 1024, 1024],
+        spooled: [],
+      })
+    })
+
+    test('leaves the disk as soon as it is too large', async () => {
+      await using fixture = await startSmall()
+      await using client = await fixture.greeted()
+      await begin(client, 'abuse')
+      await client.write(line.repeat(512))
+      const before = await eventually(() => fixture.spooled().length === 1)
+      await client.write(line.repeat(600))
+      expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
+    })
+
+    test('is refused at RCPT when its size is declared, and a tenant beside it still gets it', async () => {
+      await using fixture = await startSmall()
+      expect(
+        await dialogue(fixture, [
+          `MAIL FROM:<> SIZE=${MiB}`,
+          'RCPT TO:<abuse@tassis.test>',
+          'RSET',
+          `MAIL FROM:<> SIZE=${MiB + 1}`,
+          'RCPT TO:<abuse@tassis.test>',
+          'RCPT TO:<tenant@tassis.test>',
+          'DATA',
+        ]),
+      ).toEqual([
+        '250 2.1.0 Accepted',
+        '250 2.1.5 Accepted',
+        '250 2.0.0 Flushed',
+        '250 2.1.0 Accepted',
+        TOO_LARGE,
+        '250 2.1.5 Accepted',
+        '354 End data with <CR><LF>.<CR><LF>',
+      ])
     })
   })
 
