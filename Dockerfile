@@ -1,4 +1,4 @@
-# docker build --tag tassis . && docker run --volume tassis:/data --publish 8080:8080 --publish 25:25 --env TASSIS_INBOUND_ADDR=0.0.0.0:25 tassis
+# docker build --tag tassis . && docker run --volume tassis:/data --publish 127.0.0.1:8080:8080 tassis; docs/deployment.md has it for a server, with mail that comes in
 FROM oven/bun:1.4.5-debian AS build
 WORKDIR /build
 COPY package.json bun.lock bunfig.toml ./

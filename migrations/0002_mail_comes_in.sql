@@ -19,6 +19,7 @@ CREATE TABLE `agent_mailboxes` (
 CREATE UNIQUE INDEX `agent_mailboxes_uuid_unique` ON `agent_mailboxes` (`uuid`);--> statement-breakpoint
 CREATE UNIQUE INDEX `agent_mailboxes_address` ON `agent_mailboxes` (`domain_id`,`local_part`) WHERE deleted_at is null;--> statement-breakpoint
 CREATE INDEX `agent_mailboxes_account` ON `agent_mailboxes` (`account_id`);--> statement-breakpoint
+CREATE INDEX `agent_mailboxes_deleted` ON `agent_mailboxes` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
 CREATE TABLE `mailbox_auto_replies` (
 	`mailbox_id` integer NOT NULL,
 	`address` text NOT NULL,
@@ -60,6 +61,8 @@ CREATE TABLE `mailbox_messages` (
 	`raw_ref` integer,
 	`size_bytes` integer NOT NULL,
 	`source_ip` text,
+	`helo` text,
+	`tls` text,
 	`authentication` text,
 	`classification` text,
 	`labels` text NOT NULL,
@@ -155,6 +158,7 @@ CREATE TABLE `inbound_emails` (
 	`error_message` text,
 	`event_seq` integer,
 	`webhook_delivered_at` integer,
+	`received_at` integer NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
@@ -166,7 +170,6 @@ CREATE INDEX `inbound_emails_status` ON `inbound_emails` (`account_id`,`status`)
 CREATE INDEX `inbound_emails_domain` ON `inbound_emails` (`account_id`,`domain_uuid`,`status`);--> statement-breakpoint
 CREATE INDEX `inbound_emails_route_status` ON `inbound_emails` (`route_id`,`status`) WHERE route_id is not null;--> statement-breakpoint
 CREATE INDEX `inbound_emails_route` ON `inbound_emails` (`route_id`,`event_seq`) WHERE route_id is not null;--> statement-breakpoint
-CREATE INDEX `inbound_emails_time` ON `inbound_emails` (`created_at`);--> statement-breakpoint
 CREATE TABLE `inbound_receipts` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`mail_from` text NOT NULL,

@@ -192,7 +192,8 @@ test.skipIf(Bun.which('openssl') === null)(
     })
     // Its port is known only once it runs, and its secret only once there is a URL.
     const secretFile = join(folder.path, 'secret')
-    const start = `SECRET=$(cat "${secretFile}") exec "${process.execPath}" receiver.ts`
+    // Between others: a receiver may have several.
+    const start = `SECRETS="whsec_other,$(cat "${secretFile}")," exec "${process.execPath}" receiver.ts`
     const created = await service.api('POST', '/v1/webhooks', { url: 'https://localhost:9443/', events: ['sent'] })
     const id = String(at(created.body, 'data', 'id'))
     writeFileSync(secretFile, String(at(created.body, 'data', 'secret')))
@@ -460,7 +461,7 @@ interface Shell extends AsyncDisposable {
 }
 
 /** What a newcomer has in two shells: `scripts/start` with mail that comes in, and another one. Addresses and folder are those of the test. */
-async function startInShells(): Promise<Shell> {
+async function startInShells(more: Readonly<Record<string, string>> = {}): Promise<Shell> {
   const data = dataFolder()
   const dns = await startDnsServer({})
   const smtpPort = await freePort()
@@ -469,6 +470,7 @@ async function startInShells(): Promise<Shell> {
     TASSIS_DELIVERY: 'capture',
     TASSIS_DNS_SERVERS: dns.address,
     TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
+    ...more,
   }
   const service = await startServing(settings, 'start')
   await eventually(() => service.output().includes('Ctrl-C stops the service.'))
@@ -481,8 +483,10 @@ async function startInShells(): Promise<Shell> {
       .replaceAll('smtp://127.0.0.1:2525', `smtp://127.0.0.1:${smtpPort}`)
       .replaceAll('TASSIS_DATA_DIR=./data', `TASSIS_DATA_DIR=${data.path}`)
       .replaceAll('data/first-key', join(data.path, 'first-key'))
+      // Here it is waited for until it is there.
+      .replaceAll(/^sleep 1\b.*$/gm, '')
   const run = async (block: string) => {
-    const keep = `declare -p TASSIS KEY DOMAIN EMAIL RETURN_PATH >"${variables}" 2>/dev/null || true`
+    const keep = `declare -p TASSIS KEY DOMAIN EMAIL CAPTURED UNSUBSCRIBE RETURN_PATH ROUTE >"${variables}" 2>/dev/null || true`
     const script = ['set -eu -o pipefail', `. "${variables}"`, asHere(block), keep].join('\n')
     await using child = Bun.spawn(['bash', '-c', script], {
       cwd: ROOT,
@@ -521,11 +525,12 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
   const received = (shell: Shell, path: string) =>
     eventually(async () => at(await shell.get(path), 'pagination', 'total') === 1)
 
-  test('in docs/receiving.md: a message is routed, and a bounce corrects the email and suppresses its recipient', async () => {
+  test('in docs/receiving.md: a message is routed, a bounce corrects its email, a reader unsubscribes and complains', async () => {
     await using shell = await startInShells()
-    const [, vouch = '', handIn = '', look = '', send = '', bounce = '', lookAgain = '', routes = '', ...more] =
+    const [, vouch = '', handIn = '', look = '', send = '', bounce = '', lookAgain = '', ...more] =
       bashBlocks(receiving)
-    expect(more).toEqual([])
+    const [sendNews = '', unsubscribe = '', complain = '', lookAtEvents = '', routes = '', ...ofAWebhook] = more
+    expect(ofAWebhook).toHaveLength(2)
     expect(await shell.run(vouch)).toStartWith('example.test counts as verified and takes mail')
     await shell.run(handIn)
     await received(shell, '/v1/inbound')
@@ -537,16 +542,29 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
     await shell.run(bounce)
     await becomes('bounced')
     const [bounced, suppressions] = answersIn(await shell.run(lookAgain))
+    await shell.run(sendNews)
+    const news = `/v1/emails/${await shell.valueOf('EMAIL')}`
+    await eventually(async () => at(await shell.get(news), 'data', 'status') === 'sent')
+    await shell.run(unsubscribe)
+    const told = async () => at(await shell.get('/v1/events?types=unsubscribed,complained'), 'data') as unknown[]
+    await eventually(async () => (await told()).length === 1)
+    await shell.run(complain)
+    await eventually(async () => (await told()).length === 2)
+    const [ofNews] = answersIn(await shell.run(lookAtEvents))
     const [listed] = answersIn(await shell.run(routes))
     expect({
       inbound: ['status', 'rcpt_to', 'subject'].map((name) => at(inbound, 'data', 0, name)),
       events: (at(bounced, 'data', 'events') as { type: string }[]).map(({ type }) => type),
       suppressed: ['email_address', 'reason'].map((name) => at(suppressions, 'data', 0, name)),
+      news: (at(ofNews, 'data') as { type: string; recipient: string }[]).map(
+        (event) => `${event.recipient} ${event.type}`,
+      ),
       route: at(listed, 'data', 0, 'pattern'),
     }).toEqual({
       inbound: ['received', ['support@example.test'], 'Help'],
       events: ['queued', 'sent', 'delivered', 'bounced'],
       suppressed: ['gone@customer.test', 'hard_bounce'],
+      news: ['fan@customer.test unsubscribed', 'fan@customer.test complained'],
       route: 'support',
     })
   }, 60_000)
@@ -564,11 +582,62 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
     await shell.run(vouchAgain)
     const [create = ''] = curlCommands(mailboxes)
     const [made] = answersIn(
-      await shell.run(`TASSIS=http://127.0.0.1:8080 KEY=$(cat data/first-key)\n${create.replace('curl', 'curl -s')}`),
+      await shell.run(`TASSIS=http://127.0.0.1:8080 KEY=$(cat data/first-key)\n${create.replace('curl', 'curl -sS')}`),
     )
     await shell.run(handIn)
     const messages = `/v1/agent-mailboxes/${at(made, 'data', 'id')}/messages`
     await received(shell, messages)
     expect(at(await shell.get(messages), 'data', 0, 'subject')).toBe('Help')
   }, 60_000)
+
+  test.skipIf(Bun.which('openssl') === null)(
+    'in docs/receiving.md: the webhook of a route is posted its mail, which the receiver of docs/events.md finds signed',
+    async () => {
+      const port = await freePort()
+      using folder = temporaryFolder({
+        'receiver.ts': examples.get('receiver.ts')?.replace('port: 9443', `port: ${port}`) ?? '',
+        'verify.ts': examples.get('verify.ts') ?? '',
+      })
+      expect(Bun.spawnSync(['bash', '-c', opensslCommand], { cwd: folder.path }).exitCode).toBe(0)
+      const command =
+        /^TASSIS_INBOUND_ADDR=\S+ .* scripts\/start$/m.exec(receiving.replace(/^```bash\n.*?^```$/gms, ''))?.[0] ?? ''
+      const named = [...command.matchAll(/(TASSIS_\w+)=(\S+)/g)].map(
+        ([, name = '', value = '']) => [name, value] as const,
+      )
+      expect(named.map(([name]) => name)).toEqual([
+        'TASSIS_INBOUND_ADDR',
+        'TASSIS_EXTRA_CA_FILE',
+        'TASSIS_ALLOW_PRIVATE_NETWORKS',
+      ])
+      const settings = Object.fromEntries(named.slice(1))
+      await using shell = await startInShells({ ...settings, TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem') })
+      const blocks = bashBlocks(receiving)
+      const [, vouch = '', handIn = ''] = blocks
+      const [putUrl = '', showSecret = ''] = blocks.slice(-2)
+      await shell.run(vouch)
+      const secret = (await shell.run(showSecret)).trim()
+      await using receiver = Bun.spawn([process.execPath, 'receiver.ts'], {
+        cwd: folder.path,
+        env: { SECRETS: secret },
+        stdout: 'pipe',
+        stderr: 'inherit',
+      })
+      const lines = linesOf(receiver.stdout)
+      expect(await lines()).toBe(`Listens on https://localhost:${port}/`)
+      const [makeRoute = '', message = ''] = handIn.split(/^(?=printf)/m)
+      await shell.run(makeRoute)
+      const [changed] = answersIn(await shell.run(putUrl.replace('9443', String(port))))
+      await shell.run(message)
+      const told = await lines()
+      const payload = JSON.parse(told.replace(/^signed /, '')) as unknown
+      expect({
+        route: ['pattern', 'webhook_url'].map((name) => at(changed, 'data', name)),
+        payload: ['event', 'rcpt_to', 'subject'].map((name) => at(payload, name)),
+      }).toEqual({
+        route: ['support', `https://localhost:${port}/`],
+        payload: ['email.inbound', ['support@example.test'], 'Help'],
+      })
+    },
+    60_000,
+  )
 })

@@ -20,6 +20,7 @@ import {
 } from '#features/events/record.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import { startListener } from '#features/inbound/listener.ts'
+import { createParser } from '#features/inbound/parser.ts'
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
@@ -47,6 +48,8 @@ import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 const CHECKPOINT_BYTES = 64 * MiB
 
 const OUTGOING_DNS_EXCHANGES = 1024
+/** Several for each message that is authenticated. */
+const SENDER_DNS_EXCHANGES = 1024
 
 /** How long a message that is arriving is waited for at the end. */
 const LISTENER_GRACE_MS = seconds(5)
@@ -56,6 +59,8 @@ export interface OpenedApp {
   readonly app: App
   readonly captures: CaptureStore
   readonly authenticator: Authenticator
+  /** For the names in mail that strangers hand in. */
+  readonly senderResolver: Resolver
   /** Closes the databases; gives the data directory back. */
   close(): Promise<void>
 }
@@ -143,6 +148,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
     const outgoingResolver =
       options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
+    // So are names that strangers write into mail.
+    const senderResolver = options.resolver ?? createResolver({ ...dns, exchangesAtOnce: SENDER_DNS_EXCHANGES })
     const ownPorts = new Set<number>()
     const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
     const app: App = {
@@ -171,9 +178,11 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       app,
       captures,
       authenticator: createAuthenticator(app),
+      senderResolver,
       async close() {
         fetch.close()
         outgoingResolver.close()
+        senderResolver.close()
         resolver.close()
         freshResolver.close()
         await Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
@@ -224,7 +233,7 @@ export interface RunningInbound {
 }
 
 /** Listens, if an address is configured; what comes in waits on disk until `process` is called. */
-export async function startInbound({ app }: OpenedApp): Promise<RunningInbound> {
+export async function startInbound({ app, senderResolver }: OpenedApp): Promise<RunningInbound> {
   const { config, clock, log } = app
   const address = parseHostPort(config.inboundAddr)
   const decide = createDecision(app)
@@ -246,7 +255,7 @@ export async function startInbound({ app }: OpenedApp): Promise<RunningInbound> 
   return {
     listener,
     process() {
-      processor ??= new InboundProcessor(app)
+      processor ??= new InboundProcessor(app, createParser({ config, clock, log, resolver: senderResolver }))
       processor.start()
     },
     async stop() {

@@ -41,7 +41,23 @@ const API_INFO = {
   // The interface's version, as its paths carry it; the program's is `tassis version`.
   version: '1.0.0',
   description:
-    'Transactional email: send, see what happened, and why. Every answer carries X-Request-Id; every error has the same body.',
+    'Transactional email: send it, see what became of it and why, and receive mail: answers, bounces and complaints, by routes to your URL or in agent mailboxes. Every answer carries X-Request-Id; every error has the same body.',
+  tags: {
+    Emails: 'Send email and see what became of it.',
+    Events: 'What happened, in order, as a feed or a stream.',
+    Webhooks: 'What happened, posted to your URL, signed and tried again.',
+    'Dead letters': 'Email that could not be handed over or given up with certainty, to be looked at.',
+    Domains: 'Domains that you send from and receive at, with the DNS records that they need.',
+    Streams: 'Kinds of email, each with its own reputation and its own unsubscribing.',
+    Suppressions: 'Addresses that nothing is sent to.',
+    Inbound: 'Mail that came to your domains.',
+    'Inbound routes': 'Which addresses of a domain belong together, and the URL that is told of their mail.',
+    'Agent mailboxes': 'Addresses whose mail a program works off: wait for a message, acknowledge it, answer it.',
+    Operations: 'Work that goes on after its answer, such as batches.',
+    'API keys': 'Who may call, and what each key may do.',
+    Account: 'The account that the key belongs to.',
+    'Audit log': 'Who changed what, and when.',
+  },
 }
 
 /** How long the body of a request may take to arrive. */

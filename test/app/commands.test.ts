@@ -122,6 +122,28 @@ test('wrong usage is one sentence and exit code 2', async () => {
   }
 })
 
+test.each([
+  [['bogus'], '`tassis --help` lists all commands.'],
+  [['mail', 'show'], '`tassis mail list` shows what there is.'],
+  [['keys', 'revoke'], '`tassis keys list` shows what there is.'],
+])('wrong usage %j says where to look', async (args, advice) => {
+  expect((await tassis(args, {})).stderr.trimEnd().split('\n').at(-1)).toBe(advice)
+})
+
+test('config says which settings a running service has otherwise, and never a secret', async () => {
+  using data = dataFolder()
+  const settings = { ...data.settings, TASSIS_LLM_KEY: 'hunter2' }
+  await using _ = await startServing(settings)
+  expect((await tassis(['config'], settings)).stderr).toBe('')
+  const other = { ...data.settings, TASSIS_WORKERS: '3', TASSIS_RELAY_URL: 'smtp://user:hunter2@relay.test' }
+  const { exitCode, stdout, stderr } = await tassis(['config'], other)
+  expect({ exitCode, stderr, isOfShell: /^TASSIS_WORKERS +3 +environment$/m.test(stdout) }).toEqual({
+    exitCode: 0,
+    stderr: `A service runs on ${data.path} with other values of TASSIS_WORKERS, TASSIS_LLM_KEY. These are the settings of this shell:\n`,
+    isOfShell: true,
+  })
+})
+
 test('a refusal is one sentence and exit code 1, in both ways of running', async () => {
   using data = dataFolder()
   await setUp(data.settings)

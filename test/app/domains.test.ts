@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { dataFolder, MAIN, setUp, tassis, tassisJson } from './process.ts'
+import { dataFolder, MAIN, type Settings, setUp, tassis, tassisJson } from './process.ts'
 
 // Each command is a process of its own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -54,22 +54,23 @@ test('when DNS does not answer, that is said once, with who was asked and which 
   expect(stdout).toContain(`\nAsked: ${dns.address}. TASSIS_DNS_SERVERS sets`)
 })
 
-test('with delivery direct, a host name without a dot is warned of wherever records are shown', async () => {
+test('a host name without a dot is warned of wherever records are shown, whatever the delivery mode', async () => {
   using data = dataFolder()
   await setUp(data.settings)
   const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm' }
+  expect((await tassis(['domains', 'add', 'other.test'], settings)).stdout).toContain('calls itself "vm"')
   const commands = [
-    ['domains', 'add', 'other.test'],
     ['domains', 'records', 'sender.test'],
     ['domains', 'records', 'sender.test', '--zone'],
   ]
   for (const command of commands) {
-    expect((await tassis(command, settings)).stdout).toContain('This host calls itself "vm", which is no full name')
-    expect((await tassis(command, { ...settings, TASSIS_DELIVERY: 'capture' })).stdout).not.toContain('calls itself')
+    const { stdout } = await tassis(command, { ...settings, TASSIS_DELIVERY: 'capture' })
+    expect(stdout).toContain('This host calls itself "vm", which is no full name')
+    expect((await tassis(command, data.settings)).stdout).not.toContain('calls itself')
   }
 })
 
-test('serve warns of it in its log', async () => {
+test('serve warns of a host name without a dot in its log when it delivers directly', async () => {
   using data = dataFolder()
   const warned = async (delivery: string) => {
     const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm', TASSIS_DELIVERY: delivery }
@@ -126,5 +127,27 @@ test('an operator who vouches for a domain has it verified without DNS; a look o
     [true, true],
   ])
   expect(dns.queries).toEqual([])
-  expect((await tassis(['domains', 'verify', 'sender.test'], settings)).exitCode).toBe(1)
+  const verify = async () => {
+    const verified = await tassis(['domains', 'verify', 'sender.test'], settings)
+    return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
+  }
+  const noLonger = 'sender.test took mail and takes none any more: who sends to it is refused for good (550).'
+  expect(await verify()).toEqual([1, noLonger])
+  // It had been told.
+  expect(await verify()).toEqual([
+    1,
+    expect.stringMatching(/^sender\.test is not verified: its mail is only captured\./),
+  ])
+})
+
+test('who vouches for a domain is told when no mail comes in', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const vouch = async (more: Settings) =>
+    (await tassis(['domains', 'vouch', 'sender.test'], { ...data.settings, ...more })).stdout.split('\n').slice(1)
+  expect(await vouch({})).toEqual([
+    'Warning: No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.',
+    '',
+  ])
+  expect(await vouch({ TASSIS_INBOUND_ADDR: '127.0.0.1:2525' })).toEqual([''])
 })

@@ -82,7 +82,7 @@ test('mail is listed, shown and deleted, and nothing that a stranger wrote is ob
     const { exitCode, stdout, stderr } = await tassis(['mail', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no mail for the operator.', stderr: '' })
   const id = await receive(data.settings, MESSAGE, {
     subject: `Spam${HOSTILE}`,
     from: `${HOSTILE} <bob@receiver.test>`,
@@ -90,10 +90,11 @@ test('mail is listed, shown and deleted, and nothing that a stranger wrote is ob
   const bounce = await receive(data.settings, 'From: x\r\n\r\nhi', { kind: 'bounce', subject: 'Returned' })
 
   const list = await run('list')
-  expect(list.out.split('\n').map((line) => line.slice(0, 69).trimEnd())).toEqual([
-    'ID                                    RECEIVED              KIND    F',
-    `${bounce}  2026-03-15 12:30:00Z  bounce  B`,
-    `${id}  2026-03-15 12:30:00Z  abuse`,
+  const to = 'abuse@mail.tassis.test, postmaster@mail.tassis.test'
+  expect(list.out.split('\n').map((line) => line.slice(0, 122).trimEnd())).toEqual([
+    `ID                                    RECEIVED              KIND    ${'TO'.padEnd(to.length)}  FROM`.slice(0, 122),
+    `${bounce}  2026-03-15 12:30:00Z  bounce  ${to}  B`,
+    `${id}  2026-03-15 12:30:00Z  abuse   ${to}`,
   ])
   expect((await run('list', '--kind', 'abuse', '--limit', '1')).out.split('\n')).toHaveLength(2)
   expect((await run('list', '--limit', '1')).out).toEndWith('\n… and 1 more (--limit)')
@@ -205,7 +206,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
   const run = async (...args: string[]) => (await tassis(['complaints', ...args], data.settings)).stdout.trimEnd()
   expect(await run()).toBe(
     [
-      'The last 30 days:',
+      'The last 30 days, without sandbox mail:',
       'ACCOUNT  DELIVERED  COMPLAINTS  RATE',
       'Acme     0          0           -',
       '',
@@ -227,7 +228,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
   )
   const told = await run('--account', 'acme')
   expect(told.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
-    'The last 30 days:',
+    'The last 30 days, without sandbox mail:',
     'ACCOUNT DELIVERED COMPLAINTS RATE',
     'Acme 4 1 25.000 %',
     '',

@@ -65,7 +65,7 @@ test('reports are listed and shown, without a service and with one, and nothing 
     const { exitCode, stdout, stderr } = await tassis(['reports', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no report.', stderr: '' })
   await withReports(data.settings)
   const found = await tassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
   const id = (index: number) => found.reports[index]?.id ?? ''

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Each command is a process of its own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -65,24 +65,50 @@ test('a second serve on the same data directory exits with 2 and says why', asyn
   })
 })
 
-test('a port in use exits with 2, tells a line to use and leaves no data behind', async () => {
+test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
+  'a port in use for %s exits with 2, tells a line to use and leaves no data behind',
+  async (variable) => {
+    using data = dataFolder()
+    const blocker = createServer()
+    await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
+    const address = blocker.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const { exitCode, stdout, stderr } = await tassis(['serve'], {
+      ...data.settings,
+      [variable]: `127.0.0.1:${port}`,
+    })
+    blocker.close()
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
+    expect(stderr).toBe(
+      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port; stop that one, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
+    )
+    expect(readdirSync(data.path)).toEqual([])
+    await using service = await startServing(data.settings)
+    expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+  },
+)
+
+test('serve warns of settings without the one that they go with', async () => {
   using data = dataFolder()
-  const blocker = createServer()
-  await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
-  const address = blocker.address()
-  const port = typeof address === 'object' ? address?.port : 0
-  const { exitCode, stdout, stderr } = await tassis(['serve'], {
-    ...data.settings,
-    TASSIS_HTTP_ADDR: `127.0.0.1:${port}`,
-  })
-  blocker.close()
-  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
-  expect(stderr).toBe(
-    `tassis: TASSIS_HTTP_ADDR is "127.0.0.1:${port}", but another program uses this port; stop that one, or use another port: \`TASSIS_HTTP_ADDR=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
-  )
-  expect(readdirSync(data.path)).toEqual([])
-  await using service = await startServing(data.settings)
-  expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+  const warnings = async (more: Settings) => {
+    await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
+      env: { PATH: process.env['PATH'] ?? '', ...data.settings, TASSIS_DELIVERY: 'capture', ...more },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+    await child.stdout.getReader().read()
+    child.kill('SIGTERM')
+    const lines = (await child.stderr.text()).trim().split('\n')
+    return lines.filter((line) => line !== '').map((line) => (JSON.parse(line) as { msg: string }).msg)
+  }
+  expect(await warnings({})).toEqual([])
+  expect(await warnings({ TASSIS_TLS_CERT_FILE: 'cert.pem', TASSIS_TLS_KEY_FILE: 'key.pem' })).toEqual([
+    'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set',
+  ])
+  expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' })).toEqual([
+    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: endpoints that have no model of their own classify nothing',
+  ])
+  expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1', TASSIS_LLM_MODEL: 'small' })).toEqual([])
 })
 
 test('a wrong value exits with 2 and names setting, value and what is allowed', async () => {

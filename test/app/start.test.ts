@@ -17,6 +17,7 @@ test('the first start sends an email into the capture server and prints a curl t
     await using service = await startServing(settings, 'start')
     first = await eventually(() => service.output().includes(LAST_LINE) && service.output())
     expect(first).toMatch(/by the API: queued, sent, delivered; sent after \d+ ms\./)
+    expect(first).toContain('\n  Mail comes in   not yet; for that, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525\n')
     expect(first.trimEnd().split('\n').length).toBeLessThanOrEqual(20)
     expect(statSync(join(data.path, 'first-key')).mode & 0o777).toBe(0o600)
     const curl = /^curl .*\\\n.*$/m.exec(first)?.[0] ?? ''
@@ -32,11 +33,14 @@ test('the first start sends an email into the capture server and prints a curl t
     await eventually(() => service.output().endsWith('\nStopped.\n'))
   }
   await tassisJson(['domains', 'add', 'newer.test'], settings)
-  await using again = await startServing(settings, 'start')
+  await using again = await startServing({ ...settings, TASSIS_INBOUND_ADDR: '127.0.0.1:0' }, 'start')
   const second = await eventually(() => again.output().includes(LAST_LINE) && again.output())
   const keyOf = (output: string) => /Bearer (\S+)'/.exec(output)?.[1]
   expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
   expect(second).toContain('<ada@example.test>')
+  expect(second).toMatch(
+    /\n {2}Mail comes in {3}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains vouch` makes one verified/,
+  )
   expect(second).not.toContain('Sent a first email')
   expect(await tassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
 })

@@ -18,7 +18,7 @@ test('addresses are added, listed and removed, without a service and with one', 
     const { exitCode, stdout, stderr } = await tassis(['suppressions', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no such suppression.', stderr: '' })
   expect((await run('add', 'Bob@Bücher.test')).out).toMatch(
     /^bob@xn--bcher-kva\.test is on the list since .*Z: manual\.$/,
   )

@@ -3,6 +3,7 @@ import { openApp } from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { listAccounts } from '#features/accounts/accounts.ts'
 import { createDomain } from '#features/domains/domains.ts'
+import { record } from '#features/events/record.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { createWebhook } from '#features/webhooks/change.ts'
 import { insertPending } from '#features/webhooks/pending.ts'
@@ -71,9 +72,11 @@ describe('without a service', () => {
 
   test('webhooks list shows those of all accounts, or of one, and never a secret', async () => {
     const all = await tassis(['webhooks', 'list'], data.settings)
-    expect(all.stdout.split('\n')[0]).toMatch(/^ID +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/)
+    expect(all.stdout.split('\n')[0]).toMatch(
+      /^ID +KIND +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/,
+    )
     expect(all.stdout).toMatch(
-      new RegExp(`^${hook.id} {2}on +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`, 'm'),
+      new RegExp(`^${hook.id} {2}webhook +on +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`, 'm'),
     )
     expect(all.stdout).toContain(other.id)
     const one = await tassis(['webhooks', 'list', '--account', 'acme'], data.settings)
@@ -100,11 +103,11 @@ describe('without a service', () => {
     })
     const { stdout } = await tassis(['webhooks', 'list'], folder.settings)
     expect(stdout).toMatch(
-      /^\S+ {2}off by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
+      /^\S+ {2}webhook {2}off by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
     )
-    expect(stdout).toMatch(/^\S+ {2}off by its user +\S+\/paused /m)
+    expect(stdout).toMatch(/^\S+ {2}webhook {2}off by its user +\S+\/paused /m)
     expect(stdout).toMatch(
-      /^\S+ {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
+      /^\S+ {2}webhook {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
     )
     expect(stdout.trimEnd()).toEndWith(
       `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${made[0]?.id} --status undeliverable`,
@@ -217,7 +220,7 @@ describe('without a service', () => {
       [all, 'on', '*@acme.test'],
     ] as const)
       expect(stdout.split('\n').find((line) => line.startsWith(id))).toMatch(
-        new RegExp(`^\\S+ {2}${state} .* mail to ${RegExp.escape(mail)} \\(inbound route\\)$`),
+        new RegExp(`^\\S+ {2}route {2}${state} .* mail to ${RegExp.escape(mail)} \\(inbound route\\)$`),
       )
     expect(stdout.trimEnd()).toEndWith(
       `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${prefix} --status undeliverable`,
@@ -273,6 +276,28 @@ describe('without a service', () => {
       'No service is running: the test event to https://127.0.0.1/exact is queued and sent when one starts.\n',
     )
     expect((await run('deliveries', exact)).stdout).toMatch(/ test +pending +0 /)
+    // What it was told of is named by its own id.
+    const inboundId = formatUuid(newUuid())
+    await withApp(folder.settings, (app) =>
+      app.commit.write((tx) => {
+        const { id, accountId } = tx.db
+          .query<{ id: number; accountId: number }, []>(
+            "SELECT id, account_id AS accountId FROM webhooks WHERE url LIKE '%/exact'",
+          )
+          .get() ?? { id: 0, accountId: 0 }
+        const event = 'email.inbound'
+        const seq = record(tx, { accountId, type: event, at: app.eventTime(), data: { inbound_email_id: inboundId } })
+        insertPending(tx, { webhookId: id, seq, event, payload: null }, app.clock.now())
+      }),
+    )
+    expect((await run('deliveries', exact)).stdout).toMatch(
+      new RegExp(` email\\.inbound +pending +0 +- +- +${inboundId} `),
+    )
+    expect(await run('deliveries', 'inbound')).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: 'tassis: `inbound` is only a secret; give the ID of a route, as `tassis webhooks list` shows it.\n',
+    })
   })
 
   test('a test is queued, and the command says that nobody sends it', async () => {

@@ -116,6 +116,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/agent-mailboxes/{id}', 'mailboxes:read', { resource: 'mailbox' }),
   removal('/v1/agent-mailboxes/{id}', 'mailboxes:write', 'mailbox'),
   get('/v1/agent-mailboxes/{id}/analytics', 'mailboxes:read', { resource: 'mailbox' }),
+  get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:read', { resource: 'mailbox' }),
   {
     ...get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:write', { resource: 'mailbox' }),
     method: 'PATCH',
@@ -155,6 +156,11 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ lease_token: leaseToken }),
   },
+  get('/v1/agent-mailboxes/{id}/messages/{mid}/raw', 'mailboxes:read', {
+    resource: 'mailbox-message',
+    csv: 'answer',
+    shape: 'none',
+  }),
   {
     ...get('/v1/agent-mailboxes/{id}/messages/{mid}/reply', 'mailboxes:write', {
       resource: 'mailbox-message',
@@ -246,6 +252,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
   removal('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listed('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listed('/v1/operations', 'emails:read'),
   get('/v1/operations/{id}', 'emails:read', { resource: 'operation' }),
@@ -409,7 +416,7 @@ export async function createContractApi(): Promise<ContractApi> {
         const id = String(at((await post('/v1/agent-mailboxes', {})).body, 'data', 'id'))
         const attachments = [{ filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('a') }]
         const mailbox = testMailbox(service.app, service.actor.accountId, id)
-        mailboxOf.set(await deliverMessage(service.app, mailbox, { attachments }), id)
+        mailboxOf.set(await deliverMessage(service.app, mailbox, { attachments, raw: 'Subject: Hello\r\n\r\n' }), id)
         return id
       }
       case 'mailbox-message': {

@@ -148,9 +148,9 @@ suite('a Postfix that hands in a thousand messages', () => {
     const wrong = emails.flatMap((email) => {
       const name = nameOf(numberOf(email))
       const expected = CORPUS[name]?.attachments.map(([filename, type, size, hash]) => [filename, type, size, hash])
-      const found = email.attachments.map(({ filename, contentType, sizeBytes, ref }) => {
+      const found = email.attachments.map(({ filename, content_type, size, ref }) => {
         const content = service.app.content.get(ref)
-        return [filename, contentType, sizeBytes, hashOf(content)]
+        return [filename, content_type, size, hashOf(content)]
       })
       const isSame = LINES_CHANGE.has(name) ? found.length === expected?.length : Bun.deepEquals(found, expected)
       return isSame ? [] : [{ name, expected, found }]

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { startListener } from '#features/inbound/listener.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
-import { MiB, seconds } from '#platform/units.ts'
+import { GiB, MiB, seconds } from '#platform/units.ts'
 
 const connections = Number(process.argv[2] ?? 1_000)
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-'))
@@ -33,7 +33,9 @@ const listener = await startListener(
   },
   {
     decide: (address) =>
-      address.startsWith('nobody') ? { code: 550, text: '5.1.1 No such address' } : { kind: 'host', address },
+      address.startsWith('nobody')
+        ? { code: 550, text: '5.1.1 No such address' }
+        : { kind: 'domain', address, accountId: 1, domainId: 1 },
     async receive() {
       taken++
       // About what a commit takes.

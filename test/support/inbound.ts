@@ -19,6 +19,10 @@ export interface TestInbound {
   }[]
   readonly authentication?: Received['authentication']
   readonly helo?: string
+  readonly sourceIp?: string
+  readonly receivedAt?: number
+  /** Why it could not be parsed: then it has no parts. */
+  readonly problem?: string
 }
 
 export const RAW = 'From: Ada <ada@customer.test>\r\nSubject: Hello\r\n\r\nHello.\r\n'
@@ -39,10 +43,10 @@ export async function testReceived(app: App, given: TestInbound = {}): Promise<R
   return {
     envelope: {
       mailFrom: 'ada@customer.test',
-      sourceIp: '192.0.2.7',
+      sourceIp: given.sourceIp ?? '192.0.2.7',
       helo: given.helo ?? 'mx.customer.test',
       tls: null,
-      receivedAt: now,
+      receivedAt: given.receivedAt ?? now,
       rawRef,
       sizeBytes: raw.length,
     },
@@ -88,7 +92,9 @@ export async function storeTestInbound(
   to: Pick<NewInbound, 'accountId' | 'domainId'>,
   given: TestInbound = {},
 ): Promise<string> {
-  const received = await testReceived(app, given)
+  const { message, ...rest } = await testReceived(app, given)
+  const { problem } = given
+  const received: Received = problem === undefined ? { ...rest, message } : { ...rest, message: undefined, problem }
   return app.commit.write((tx) => {
     storeInbound(app, tx, { ...to, routeId: given.routeId, rcptTo: given.rcptTo ?? ['support@inbound.test'] }, received)
     const row = tx.db

@@ -50,6 +50,9 @@ export interface TestMessage {
     readonly disposition?: 'attachment' | 'inline'
   }[]
   readonly classification?: { readonly label: string; readonly confidence: number }
+  /** As it came in. */
+  readonly raw?: string
+  readonly tls?: string
 }
 
 let made = 0
@@ -75,14 +78,15 @@ export async function receivedMessage(
       ref: (await store(content)) ?? 0,
     })),
   )
+  const [rawRef = 1] = given.raw === undefined ? [] : await app.rawMail.put([Buffer.from(given.raw)], app.clock.now())
   return {
     envelope: {
       mailFrom: given.mailFrom ?? fromAddress,
       sourceIp: '192.0.2.7',
       helo: 'mx.example.com',
-      tls: null,
+      tls: given.tls ?? null,
       receivedAt: app.clock.now(),
-      rawRef: 1,
+      rawRef,
       sizeBytes: 1234,
     },
     problem: undefined,

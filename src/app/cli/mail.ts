@@ -12,6 +12,7 @@ import {
   type OperatorMailKind,
 } from '#features/postmaster/store.ts'
 import { loadConfig } from '#platform/config.ts'
+import { MissingPart } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
@@ -64,8 +65,8 @@ interface MailInput {
 
 const show = operation('mail.show', ({ opened: { app } }, { id }: MailInput) => shownMail(findOperatorMail(app.db, id)))
 
-/** Octets of a message that travel at once. */
-const SLICE_BYTES = 16 * MiB
+/** Octets of a message that travel at once, at least: the service does nothing else while it reads them. */
+const SLICE_BYTES = 4 * MiB
 
 interface Slice {
   readonly base64: string
@@ -78,21 +79,28 @@ const raw = operation(
   'mail.raw',
   ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Slice | null => {
     const { rawRef } = findOperatorMail(app.db, id)
-    let bytes: Uint8Array
     try {
-      bytes = app.rawMail.get(rawRef)
+      const parts: Uint8Array[] = []
+      let end = offset
+      for (const slice of app.rawMail.slices(rawRef, offset)) {
+        if (end - offset >= SLICE_BYTES) return sliceOf(parts, end)
+        parts.push(slice)
+        end += slice.length
+      }
+      return sliceOf(parts, null)
     } catch (error) {
+      if (!(error instanceof MissingPart)) throw error
       // Its month is gone, or was not copied with a backup: what the list says of it is still worth showing.
       app.log.warn({ err: error, mail: id }, 'a message for the operator cannot be read')
       return null
     }
-    const end = Math.min(offset + SLICE_BYTES, bytes.length)
-    return {
-      base64: Buffer.from(bytes.subarray(offset, end)).toString('base64'),
-      next: end < bytes.length ? end : null,
-    }
   },
 )
+
+const sliceOf = (parts: readonly Uint8Array[], next: number | null): Slice => ({
+  base64: Buffer.concat(parts).toString('base64'),
+  next,
+})
 
 const remove = operation('mail.delete', async ({ opened: { app } }, { id }: MailInput) => {
   await deleteOperatorMail(app, id)

@@ -71,6 +71,17 @@ export const AutoResponderChange = Closed(
   { enabled: Type.Optional(Enabled), rules: Type.Optional(Rules) },
   {
     description: 'At least one field; one left out keeps its value. Rules that are given take the place of all others.',
+    examples: [
+      {
+        enabled: true,
+        rules: [
+          {
+            match: { subject_contains: 'invoice' },
+            reply: { text_body: 'Thank you. Our bookkeeping has your invoice and answers within a week.' },
+          },
+        ],
+      },
+    ],
   },
 )
 export type AutoResponderChange = Static<typeof AutoResponderChange>

@@ -8,7 +8,8 @@ import { one } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
 import { sendingAccount } from '../accounts/accounts.ts'
-import { AutoResponder, AutoResponderChange, changeAutoResponder } from './auto-settings.ts'
+import { AutoResponder, AutoResponderChange, autoResponderOf, changeAutoResponder } from './auto-settings.ts'
+import { getMailbox } from './mailboxes.ts'
 import { replyTo } from './reply.ts'
 
 const tags = ['Agent mailboxes']
@@ -18,7 +19,10 @@ const NewReply = Closed(
     text_body: OptionalNullable(Type.String(), { description: 'Text body; made from the HTML when it is missing.' }),
     html_body: OptionalNullable(Type.String(), { description: 'HTML body.' }),
   },
-  { description: 'At least one body.' },
+  {
+    description: 'At least one body.',
+    examples: [{ text_body: 'Thank you for your message. Your order left our house today.' }],
+  },
 )
 
 const ReplyRecord = Type.Object({
@@ -97,6 +101,20 @@ export const conversationRoutes = (app: App) => {
           tags,
           ...REPLY_PARAMETERS,
           ...requires('mailboxes:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/auto-responder',
+      ({ actor, params }) => one(autoResponderOf(getMailbox(app.db, actor.accountId, params.id).autoResponder)),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
+        response: One(AutoResponder),
+        detail: {
+          summary: 'Get the auto-responder of a mailbox',
+          description: 'One that was never set is off and has no rules; the mailbox shows null for it.',
+          tags,
+          ...requires('mailboxes:read'),
         },
       },
     )

@@ -10,9 +10,9 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import { record } from '../events/record.ts'
 import type { Received, StoredMessage } from '../received.ts'
-import type { KeptAttachment } from './attachments.ts'
+import { headerBound, keptAttachment } from '../received-parts.ts'
 import { countContact } from './contacts.ts'
-import { headerBound, nameOf } from './header-text.ts'
+import { nameOf } from './header-text.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { indexMessage } from './search.ts'
 import { threadFor } from './threads.ts'
@@ -22,9 +22,9 @@ export { findMailbox } from './mailboxes.ts'
 const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
-     to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, authentication,
+     to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, helo, tls, authentication,
      classification, labels, received_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
   ),
   count: db.prepare(
     'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1 WHERE id = ?',
@@ -80,6 +80,8 @@ export function deliverToMailbox(
     envelope.rawRef,
     envelope.sizeBytes,
     envelope.sourceIp,
+    envelope.helo,
+    envelope.tls,
     JSON.stringify(authentication),
     extra.classification ? JSON.stringify(extra.classification) : null,
     envelope.receivedAt,
@@ -132,12 +134,3 @@ function referencesOf(references: readonly string[]): string[] {
   const ids = references.filter((id) => id.length <= LONGEST_ID)
   return ids.length <= MOST_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MOST_REFERENCES)]
 }
-
-const keptAttachment = (attachment: StoredMessage['attachments'][number]): KeptAttachment => ({
-  filename: attachment.filename,
-  content_type: attachment.contentType,
-  size: attachment.sizeBytes,
-  content_id: attachment.contentId,
-  disposition: attachment.disposition,
-  ref: attachment.ref,
-})

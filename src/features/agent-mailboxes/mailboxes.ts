@@ -82,7 +82,7 @@ const sql = prepared((db) => ({
   ),
   markDeleted: db.prepare('UPDATE agent_mailboxes SET deleted_at = ?, updated_at = ? WHERE id = ?'),
   deleted: db.prepare<{ id: number; uuid: Uint8Array }, [number]>(
-    'SELECT id, uuid FROM agent_mailboxes WHERE deleted_at IS NOT NULL AND id > ? ORDER BY id LIMIT 1',
+    'SELECT id, uuid FROM agent_mailboxes INDEXED BY agent_mailboxes_deleted WHERE deleted_at IS NOT NULL AND id > ? ORDER BY id LIMIT 1',
   ),
   someMessages: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
@@ -238,7 +238,12 @@ function receivingDomain(db: Database, accountId: number, id: string | undefined
   }
   const uuid = parseUuid(id)
   const domain = uuid && sql(db).domainByUuid.get(accountId, uuid)
-  if (!domain) throw invalid('domain_id', 'There is no domain with this id on the account.', 'domain_not_found')
+  if (!domain)
+    throw invalid(
+      'domain_id',
+      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      'domain_not_found',
+    )
   if (domain.verifiedAt === null)
     throw invalid(
       'domain_id',

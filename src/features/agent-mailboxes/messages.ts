@@ -1,6 +1,7 @@
 /** @module Messages of a mailbox: read, list, label, delete; and how many there are of which day. What they are given to consumers by is leases.ts. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
+import { type KeptAttachment, listedAttachments } from '#features/received-parts.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
@@ -9,7 +10,6 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { type KeptAttachment, listedAttachments } from './attachments.ts'
 import { uncountContact } from './contacts.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
 import { findMessages, unindexMessage } from './search.ts'
@@ -43,8 +43,12 @@ export interface MailboxMessage {
   readonly strippedRef: number | null
   readonly htmlRef: number | null
   readonly attachments: readonly KeptAttachment[]
+  /** In the store of raw messages; null: it was sent. */
+  readonly rawRef: number | null
   readonly sizeBytes: number
   readonly sourceIp: string | null
+  readonly helo: string | null
+  readonly tls: string | null
   readonly authentication: AuthenticationResult | null
   readonly classification: { readonly label: string; readonly confidence: number } | null
   readonly labels: readonly string[]
@@ -68,7 +72,7 @@ const selectWith = (
 ): string => `SELECT m.id, m.uuid, m.mailbox_id AS mailboxId, m.thread_id AS threadId, t.uuid AS threadUuid, m.email_id AS emailId,
   emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
   m.from_header AS fromHeader, m.from_address AS fromAddress, m.to_header AS toHeader, m.cc_header AS ccHeader, m.reply_to AS replyTo, m.subject,
-  m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp,
+  m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.raw_ref AS rawRef, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp, m.helo, m.tls,
   m.authentication, m.classification, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
   m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
   FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`

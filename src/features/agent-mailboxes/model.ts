@@ -1,14 +1,14 @@
 /** @module Wire shapes of agent mailboxes and what is in them. */
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { App } from '#features/app.ts'
+import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/received-parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type KeptAttachment, MOST_LISTED } from './attachments.ts'
-import { bodyText, cutText } from './bodies.ts'
+import { KiB } from '#platform/units.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
-import type { MailboxAnalytics, MailboxMessage } from './messages.ts'
+import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
 import { SLICE_FIELDS } from './paging.ts'
 import { MOST_FOUND } from './search.ts'
 import type { Thread } from './threads.ts'
@@ -37,18 +37,21 @@ export const MailboxRecord = Type.Object({
 })
 export type MailboxRecord = Static<typeof MailboxRecord>
 
-export const NewMailbox = Closed({
-  display_name: OptionalNullable(Type.String(), {
-    description: 'Name in From of what is sent from here, at most 200 characters.',
-  }),
-  local_part: OptionalNullable(Type.String(), {
-    description:
-      'What stands before the @: 1 to 64 characters, kept in lower case. Left out: a random one, such as calm-otter-0482.',
-  }),
-  domain_id: OptionalNullable(Type.String(), {
-    description: 'Id of a verified domain with inbound_enabled. Left out: the first one of the account.',
-  }),
-})
+export const NewMailbox = Closed(
+  {
+    display_name: OptionalNullable(Type.String(), {
+      description: 'Name in From of what is sent from here, at most 200 characters.',
+    }),
+    local_part: OptionalNullable(Type.String(), {
+      description:
+        'What stands before the @: 1 to 64 characters, kept in lower case. Left out: a random one, such as calm-otter-0482.',
+    }),
+    domain_id: OptionalNullable(Type.String(), {
+      description: 'Id of a verified domain with inbound_enabled. Left out: the first one of the account.',
+    }),
+  },
+  { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
+)
 
 export const mailboxWire = (mailbox: Mailbox): MailboxRecord => ({
   id: formatUuid(mailbox.uuid),
@@ -73,16 +76,7 @@ export const AttachmentRecord = Type.Object({
   content_type: Type.String({ description: 'As the sender gave it, which need not be true.' }),
   size: Type.Integer({ description: 'Decoded bytes.' }),
   content_id: Nullable(Type.String(), { description: 'What the HTML refers to it by, without angle brackets.' }),
-  disposition: Type.String({ description: '`attachment`, or `inline` for a part that the HTML shows.' }),
-})
-export type AttachmentRecord = Static<typeof AttachmentRecord>
-
-export const attachmentWire = (attachment: KeptAttachment): AttachmentRecord => ({
-  filename: attachment.filename,
-  content_type: attachment.content_type,
-  size: attachment.size,
-  content_id: attachment.content_id ?? null,
-  disposition: attachment.disposition ?? 'attachment',
+  disposition: OneOf(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
 })
 
 const MESSAGE_FIELDS = {
@@ -90,7 +84,7 @@ const MESSAGE_FIELDS = {
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
   thread_id: Uuid({ description: 'Conversation it belongs to.' }),
-  direction: Type.String({ description: '`received`, or `sent`: a reply from this mailbox.' }),
+  direction: OneOf(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
   email_id: Nullable(Uuid(), { description: 'Of a sent one: the email, while it is kept.' }),
   message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: it has none.' }),
   in_reply_to: Nullable(Type.String(), { description: 'Message-ID that it answers.' }),
@@ -121,9 +115,7 @@ const MESSAGE_FIELDS = {
   created_at: Timestamp({ description: 'When it was put into the mailbox.' }),
 }
 
-/** A row of a list. */
-export const MessageSummary = Type.Object(MESSAGE_FIELDS)
-export type MessageSummary = Static<typeof MessageSummary>
+type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
 
 const BODY_FIELDS = {
   text_body: Nullable(Type.String(), { description: 'Text of the message.' }),
@@ -143,7 +135,7 @@ export const MessageRecord = Type.Object({
 export type MessageRecord = Static<typeof MessageRecord>
 
 /** A message without its bodies. */
-export const messageSummaryWire = (message: MailboxMessage, mailbox: Mailbox): MessageSummary => ({
+const messageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
   id: formatUuid(message.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
   account_id: formatUuid(mailbox.accountUuid),
@@ -173,7 +165,7 @@ export const messageSummaryWire = (message: MailboxMessage, mailbox: Mailbox): M
 export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
   const stripped = bodyText(app, message.strippedRef)
   return {
-    ...messageSummaryWire(message, mailbox),
+    ...messageFields(message, mailbox),
     text_body: bodyText(app, message.textRef),
     ...(stripped !== null && { text_body_stripped: stripped }),
     html_body: bodyText(app, message.htmlRef),
@@ -181,10 +173,50 @@ export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, 
   }
 }
 
+/** Of each body in a list, and in a conversation; the message by itself has all of it. */
+const MOST_BYTES_IN_LIST = 32 * KiB
+const MOST_BYTES_IN_THREAD = 64 * KiB
+
+/** A row of a list, or a message of a thread. */
+export const ListedMessage = Type.Object({
+  ...MESSAGE_FIELDS,
+  ...BODY_FIELDS,
+  truncated: Type.Optional(
+    Type.Boolean({
+      description:
+        'True where a body is longer than 32 KiB in a list, 64 KiB in a thread, and ends there; the message by itself has all of it.',
+    }),
+  ),
+})
+export type ListedMessage = Static<typeof ListedMessage>
+
+const cutMessageWire =
+  (mostBytes: number) =>
+  (app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): ListedMessage => {
+    const text = cutText(app, message.textRef, mostBytes)
+    const stripped = cutText(app, message.strippedRef, mostBytes)
+    const html = cutText(app, message.htmlRef, mostBytes)
+    return {
+      ...messageFields(message, mailbox),
+      text_body: text.text,
+      ...(stripped.text !== null && { text_body_stripped: stripped.text }),
+      html_body: html.text,
+      ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
+    }
+  }
+
+/** A message with the beginning of its bodies, for a list. */
+export const listedMessageWire = cutMessageWire(MOST_BYTES_IN_LIST)
+
+/** The same for a conversation, which is read as a whole. */
+export const threadMessageWire = cutMessageWire(MOST_BYTES_IN_THREAD)
+
 export const MessageQuery = Type.Object({
   ...SLICE_FIELDS,
   status: Type.Optional(
-    Type.String({ description: '`unread`: acknowledged by no consumer; `read`: the others; `all`, the default.' }),
+    OneOf(MESSAGE_STATUSES, {
+      description: '`unread`: acknowledged by no consumer; `read`: the others; `all`, the default.',
+    }),
   ),
 })
 
@@ -216,15 +248,19 @@ export const NextMessage = Type.Object({
   lease_expires_at: Timestamp({ description: 'Until when the message is given to nobody else: 5 minutes.' }),
 })
 
-export const LeaseEnd = Closed({
-  lease_token: Type.String({ maxLength: 200, description: 'The token that came with the message.' }),
-})
+export const LeaseEnd = Closed(
+  { lease_token: Type.String({ maxLength: 200, description: 'The token that came with the message.' }) },
+  { examples: [{ lease_token: 'LEASE_TOKEN_EXAMPLE' }] },
+)
 
-export const LabelChange = Closed({
-  labels: Type.Array(Type.String({ description: 'A label.' }), {
-    description: 'All labels that it is to have: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
-  }),
-})
+export const LabelChange = Closed(
+  {
+    labels: Type.Array(Type.String({ description: 'A label.' }), {
+      description: 'All labels that it is to have: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
+    }),
+  },
+  { examples: [{ labels: ['invoice', 'answered'] }] },
+)
 
 const THREAD_FIELDS = {
   id: Uuid({ description: 'Id of the thread.' }),
@@ -249,40 +285,13 @@ export const threadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
   created_at: isoTime(thread.createdAt),
 })
 
-/** Of each body in a conversation; the message by itself has all of it. */
-const MOST_BYTES_IN_THREAD = 64 * 1024
-
-const ThreadMessage = Type.Object({
-  ...MESSAGE_FIELDS,
-  ...BODY_FIELDS,
-  truncated: Type.Optional(
-    Type.Boolean({
-      description: 'True where a body is longer than 64 KiB and ends there; the message by itself has all of it.',
-    }),
-  ),
-})
-type ThreadMessage = Static<typeof ThreadMessage>
-
 export const ThreadDetail = Type.Object({
   ...THREAD_FIELDS,
-  messages: Type.Array(ThreadMessage, {
+  messages: Type.Array(ListedMessage, {
     description: 'Oldest first, received and sent; limit and offset choose which.',
   }),
 })
 export type ThreadDetail = Static<typeof ThreadDetail>
-
-export function threadMessageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): ThreadMessage {
-  const text = cutText(app, message.textRef, MOST_BYTES_IN_THREAD)
-  const stripped = cutText(app, message.strippedRef, MOST_BYTES_IN_THREAD)
-  const html = cutText(app, message.htmlRef, MOST_BYTES_IN_THREAD)
-  return {
-    ...messageSummaryWire(message, mailbox),
-    text_body: text.text,
-    ...(stripped.text !== null && { text_body_stripped: stripped.text }),
-    html_body: html.text,
-    ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
-  }
-}
 
 export const ContactRecord = Type.Object({
   address: Type.String({ description: 'Address of the sender, in lower case.' }),

@@ -1,12 +1,11 @@
 /** @module What a webhook is told of a message in a mailbox. Made of what is stored and never changes, so that every attempt sends the same bytes. */
 import type { App } from '#features/app.ts'
+import { attachmentWire, cutText } from '#features/received-parts.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { cutText } from './bodies.ts'
 import { messageById } from './messages.ts'
-import { attachmentWire } from './model.ts'
 
 const sql = prepared((db) => ({
   find: db.prepare<{ id: number; mailboxUuid: Uint8Array }, [Uint8Array, number]>(

@@ -10,19 +10,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { formatMailbox, type Mailbox as HeaderMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { takeQuota } from '../accounts/accounts.ts'
-import {
-  type Accepted,
-  durable,
-  findReplay,
-  insertEmail,
-  requireDiskSpace,
-  requireQuota,
-  requireSendable,
-  storeContent,
-  suppressionsOf,
-  unsuppressed,
-} from '../emails/accept.ts'
+import { type Accepted, acceptEmail } from '../emails/accept.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
 import { idempotencyOf } from '../emails/idempotency.ts'
 import type { SendRequest } from '../emails/model.ts'
@@ -199,10 +187,13 @@ export function draftOfAnswer(
   }
 }
 
+/** Takes an answer back that must not be sent. */
+class NotClaimed extends Error {}
+
 /**
  * Accepts an email from a mailbox and puts it into its thread, in one transaction; resolves when it is on disk. As `acceptEmail`, but for the thread.
  * @param answer.threadId row id of the thread of the message that it answers
- * @param options.claim asked in the transaction, with whether a recipient is suppressed; false: nothing is sent, and undefined is given
+ * @param options.claim asked in the transaction, with whether everybody it is for is suppressed; false: nothing is sent, and undefined is given
  */
 export async function acceptAnswer(
   app: App,
@@ -213,48 +204,30 @@ export async function acceptAnswer(
     threadId,
   }: { readonly mailbox: Mailbox; readonly draft: Draft; readonly threadId?: number | undefined },
   {
-    admit = () => undefined,
+    admit,
     claim = () => true,
   }: { readonly admit?: () => void; readonly claim?: (tx: Tx, isSuppressed: boolean) => boolean },
 ): Promise<Accepted | undefined> {
-  const replay = findReplay(app, actor, draft.idempotency)
-  if (replay) return durable(app, replay)
-  admit()
-  const before = requireSendable(app, actor, draft)
-  await requireDiskSpace(app)
-  await requireQuota(app, before.account, before.sandbox ? 0 : draft.recipients.length, () =>
-    unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, before.streamId) }),
-  )
-  const content = await storeContent(app, draft)
-  return app.commit.write((tx) => {
-    const earlier = findReplay(app, actor, draft.idempotency)
-    if (earlier) return earlier
-    const current = mailboxById(tx.db, mailbox.id)
-    if (!current) throw noSuch('mailbox_not_found', 'mailbox')
-    const context = requireSendable(app, actor, draft)
-    const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
-    const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
-    const isSuppressed = suppressions.some((reason) => reason !== undefined)
-    if (!claim(tx, isSuppressed)) return undefined
-    const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
-    const response = insertEmail(app, tx, actor, draft, content, {
-      ...context,
-      suppressions,
-      quotaMonth,
-      operationId: null,
+  try {
+    return await acceptEmail(app, actor, draft, admit, (tx, response) => {
+      const current = mailboxById(tx.db, mailbox.id)
+      if (!current) throw noSuch('mailbox_not_found', 'mailbox')
+      if (!claim(tx, response.status === 'rejected')) throw new NotClaimed()
+      const { 'In-Reply-To': inReplyTo, References: references } = draft.extra.headers ?? {}
+      storeSentReply(app, tx, current, {
+        emailId: emailOf({ db: tx.db }, response.id).id,
+        messageId: response.message_id,
+        inReplyTo: inReplyTo ?? null,
+        references: idsOf(references ?? ''),
+        to: draft.recipients.map(({ mailbox: header, address }) => header ?? address).join(', '),
+        text: new TextDecoder().decode(draft.text ?? new Uint8Array()),
+        threadId,
+      })
     })
-    const { 'In-Reply-To': inReplyTo, References: references } = draft.extra.headers ?? {}
-    storeSentReply(app, tx, current, {
-      emailId: emailOf({ db: tx.db }, response.id).id,
-      messageId: response.message_id,
-      inReplyTo: inReplyTo ?? null,
-      references: idsOf(references ?? ''),
-      to: draft.recipients.map(({ mailbox: header, address }) => header ?? address).join(', '),
-      text: new TextDecoder().decode(draft.text ?? new Uint8Array()),
-      threadId,
-    })
-    return { response, replayed: false, mismatch: false }
-  })
+  } catch (error) {
+    if (error instanceof NotClaimed) return undefined
+    throw error
+  }
 }
 
 function emailOf({ db }: Pick<App, 'db'>, id: string): { readonly id: number; readonly subject: string } {

@@ -3,14 +3,17 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { download } from '#platform/http/download.ts'
+import { attachmentAt, attachmentWire } from '#features/received-parts.ts'
+import { type RawMessage, rawDownload } from '#features/received-raw.ts'
+import { notFound } from '#platform/errors.ts'
+import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
 import { isoTime, list, one } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
+import { refuses } from '#platform/http/refusals.ts'
 import { requestContext } from '#platform/http/request-context.ts'
 import { ListOf, One, queryInteger } from '#platform/http/schemas.ts'
-import { invalidFields } from '#platform/http/validation.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import { attachmentContent, servedType } from './attachments.ts'
 import { listContacts } from './contacts.ts'
 import { ackMessage, nackMessage, tokenText } from './leases.ts'
 import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
@@ -19,8 +22,7 @@ import {
   deleteMessage,
   getMessage,
   listMessages,
-  MESSAGE_STATUSES,
-  type MessageStatus,
+  type MailboxMessage,
   messageById,
   messagesOfThread,
   searchMessages,
@@ -30,19 +32,18 @@ import {
   AnalyticsRecord,
   AttachmentRecord,
   analyticsWire,
-  attachmentWire,
   ContactRecord,
   contactWire,
   DEFAULT_TIMEOUT_SECONDS,
   LabelChange,
   LeaseEnd,
+  ListedMessage,
   LONGEST_TIMEOUT_SECONDS,
+  listedMessageWire,
   MailboxRecord,
   MessageQuery,
   MessageRecord,
-  MessageSummary,
   mailboxWire,
-  messageSummaryWire,
   messageWire,
   NewMailbox,
   NextMessage,
@@ -58,6 +59,7 @@ import { getThread, listThreads } from './threads.ts'
 import { nothingCame, type WaitingRooms } from './waiting.ts'
 
 const tags = ['Agent mailboxes']
+const LEASE_LOST = ['lease_lost', 'The lease is over, so another consumer may have the message.'] as const
 /** What the connection of whoever waits has beyond the wait. */
 const ANSWER_GRACE_SECONDS = 15
 const ofMailbox = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
@@ -78,8 +80,8 @@ const ofAttachment = Type.Object({
 export const agentMailboxRoutes = (app: App, rooms: WaitingRooms) =>
   new Elysia({ prefix: '/v1/agent-mailboxes' })
     .use(mailboxRoutes(app))
-    .use(messageRoutes(app))
     .use(consumerRoutes(app, rooms))
+    .use(messageRoutes(app))
     .use(insightRoutes(app))
 
 const mailboxRoutes = (app: App) =>
@@ -109,6 +111,7 @@ const mailboxRoutes = (app: App) =>
           description:
             'An address of a verified domain that receives mail. When the domain is deleted the mailbox receives nothing more, but stays readable; registering the domain again does not connect them.',
           tags,
+          ...refuses({ 409: ['mailbox_exists', 'The address has a mailbox, or the account has too many.'] }),
           ...requires('mailboxes:write'),
         },
       },
@@ -144,19 +147,19 @@ const messageRoutes = (app: App) =>
       ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const slice = sliceOf(query)
-        const { messages, total } = listMessages(app.db, mailbox, statusOf(query.status), slice)
+        const { messages, total } = listMessages(app.db, mailbox, query.status ?? 'all', slice)
         return list(
-          messages.map((message) => messageSummaryWire(message, mailbox)),
+          messages.map((message) => listedMessageWire(app, message, mailbox)),
           { ...slice, total },
         )
       },
       {
         params: ofMailbox,
         query: MessageQuery,
-        response: ListOf(MessageSummary),
+        response: ListOf(ListedMessage),
         detail: {
           summary: 'List the messages of a mailbox',
-          description: 'Received ones, newest first, without their bodies. Nothing is leased or read by it.',
+          description: 'Received ones, newest first; of long bodies the first 32 KiB. Nothing is leased or read by it.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -169,18 +172,18 @@ const messageRoutes = (app: App) =>
         const slice = sliceOf(query)
         const { messages, total } = searchMessages(app.db, mailbox, query.q ?? '', slice)
         return list(
-          messages.map((message) => messageSummaryWire(message, mailbox)),
+          messages.map((message) => listedMessageWire(app, message, mailbox)),
           { ...slice, total },
         )
       },
       {
         params: ofMailbox,
         query: SearchQuery,
-        response: ListOf(MessageSummary),
+        response: ListOf(ListedMessage),
         detail: {
           summary: 'Search the messages of a mailbox',
           description:
-            'Received and sent ones, newest first, without their bodies. Of a long text the first 65,536 characters are searched; of a message without a text, that of its HTML.',
+            'Received and sent ones, newest first; of long bodies the first 32 KiB. Of a long text the first 65,536 characters are searched; of a message without a text, that of its HTML.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -199,6 +202,24 @@ const messageRoutes = (app: App) =>
           summary: 'Get a message',
           description: 'With its bodies. It does not count as read by it.',
           tags,
+          ...requires('mailboxes:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/messages/:mid/raw',
+      ({ actor, params, request }) => {
+        const { message } = found(app, actor, params)
+        return rawDownload(app, request, rawOf(message), formatUuid(message.uuid))
+      },
+      {
+        params: ofMessage,
+        detail: {
+          summary: 'Get the raw message',
+          description:
+            'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. What was sent from the mailbox has none.',
+          tags,
+          ...fileAnswer('The message.', 'message/rfc822'),
           ...requires('mailboxes:read'),
         },
       },
@@ -254,10 +275,10 @@ const messageRoutes = (app: App) =>
     )
     .get(
       '/:id/messages/:mid/attachments/:n',
-      ({ actor, params }) => {
-        const { message } = found(app, actor, params)
-        const attachment = attachmentContent(app, message.attachments, params.n)
-        return download(attachment.content, servedType(attachment.content_type), attachment.filename)
+      ({ actor, params, request }) => {
+        const { attachments } = found(app, actor, params).message
+        const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n)
+        return streamedDownload(app, request, () => app.content.slices(ref), { contentType, filename })
       },
       {
         params: ofAttachment,
@@ -266,12 +287,7 @@ const messageRoutes = (app: App) =>
           description:
             'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
           tags,
-          responses: {
-            200: {
-              description: 'Done.',
-              content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
-            },
-          },
+          ...fileAnswer('The content, decoded.'),
           ...requires('mailboxes:read'),
         },
       },
@@ -312,6 +328,7 @@ const consumerRoutes = (app: App, rooms: WaitingRooms) =>
           description:
             'The oldest message that no consumer holds, leased to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for one to come; 408 when none does. Acknowledge it when you are done, or it is given again. It changes who holds the message, hence the scope.',
           tags,
+          ...refuses({ 408: ['no_message', 'No message came in this time; ask again.'] }),
           ...requires('mailboxes:write'),
         },
       },
@@ -330,6 +347,7 @@ const consumerRoutes = (app: App, rooms: WaitingRooms) =>
           description:
             'It counts as read and is given to no consumer any more. 409 when the lease is over. Repeating the ack that did it is fine.',
           tags,
+          ...refuses({ 409: LEASE_LOST }),
           ...requires('mailboxes:write'),
         },
       },
@@ -347,6 +365,7 @@ const consumerRoutes = (app: App, rooms: WaitingRooms) =>
           summary: 'Give a message back',
           description: 'The next consumer that asks gets it, at once. 409 when the lease is over.',
           tags,
+          ...refuses({ 409: LEASE_LOST }),
           ...requires('mailboxes:write'),
         },
       },
@@ -432,15 +451,16 @@ const insightRoutes = (app: App) =>
       },
     )
 
+/** A received message as the session brought it. Throws 404 for one that was sent. */
+function rawOf({ rawRef, receivedAt, sourceIp, helo, ...message }: MailboxMessage): RawMessage {
+  if (rawRef === null || receivedAt === null)
+    throw notFound('no_raw_message', 'The message was sent from the mailbox; only one that came in has a raw form.')
+  return { ...message, rawRef, receivedAt, sourceIp: sourceIp ?? '', helo: helo ?? '' }
+}
+
 const found = (app: App, actor: Actor, params: { readonly id: string; readonly mid: string }) => {
   const mailbox = getMailbox(app.db, actor.accountId, params.id)
   return { mailbox, message: getMessage(app.db, mailbox, params.mid) }
-}
-
-function statusOf(text: string | undefined): MessageStatus {
-  const status = MESSAGE_STATUSES.find((name) => name === (text ?? 'all'))
-  if (!status) throw invalidFields([{ field: 'status', message: `must be one of ${MESSAGE_STATUSES.join(', ')}` }])
-  return status
 }
 
 /** The answer has to be there before the client gives up. */

@@ -34,6 +34,8 @@ export const agentMailboxes = sqliteTable(
     // By registration, not by name: a domain that another account has verified since must not lead to these.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
+    // Its entries are in the order of the row ids.
+    index('agent_mailboxes_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )
 
@@ -72,6 +74,9 @@ export const mailboxMessages = sqliteTable(
     rawRef: integer('raw_ref'),
     sizeBytes: integer('size_bytes').notNull(),
     sourceIp: text('source_ip'),
+    /** What the client said in HELO or EHLO, and its TLS; null: in clear, or it was sent. */
+    helo: text('helo'),
+    tls: text('tls'),
     /** JSON of all authentication results. */
     authentication: text('authentication'),
     /** JSON of {label, confidence}; null: not classified. */

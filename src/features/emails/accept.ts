@@ -97,12 +97,14 @@ export async function acceptRequest(
 /**
  * Accepts one email; resolves when it is on disk.
  * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
+ * @param also writes what belongs to it in the same transaction, and throws when it must not be; not called for an idempotency key that was seen
  */
 export async function acceptEmail(
   app: App,
   actor: Actor,
   draft: Draft,
   admit: () => void = () => undefined,
+  also: (tx: Tx, response: SendResponse) => void = () => undefined,
 ): Promise<Accepted> {
   const replay = findReplay(app, actor, draft.idempotency)
   if (replay) return durable(app, replay)
@@ -120,16 +122,10 @@ export async function acceptEmail(
     const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
     const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
-    return {
-      response: insertEmail(app, tx, actor, draft, content, {
-        ...context,
-        suppressions,
-        quotaMonth,
-        operationId: null,
-      }),
-      replayed: false,
-      mismatch: false,
-    }
+    const placement = { ...context, suppressions, quotaMonth, operationId: null }
+    const response = insertEmail(app, tx, actor, draft, content, placement)
+    also(tx, response)
+    return { response, replayed: false, mismatch: false }
   })
 }
 

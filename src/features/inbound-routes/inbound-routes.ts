@@ -265,7 +265,7 @@ function wanted(db: Database, { accountId }: Actor, { domainId, pattern, ...rest
   if (!domain)
     throw invalid(
       'domain_id',
-      'This account has no domain with this id; GET /v1/domains lists those that it has.',
+      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
       'domain_not_found',
     )
   return { ...rest, domain, pattern: readPattern(pattern, rest.matchType, domain.domain), givenPattern: pattern.trim() }
@@ -294,7 +294,7 @@ function requireFree(db: Database, { domain, pattern, matchType }: Wanted, ownId
   if (same)
     throw conflict(
       'inbound_route_exists',
-      `The domain ${domain.domain} has a route with this pattern and match_type already; change ${formatUuid(same.uuid)} in its place.`,
+      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(same.uuid)} in its place.`,
     )
 }
 

@@ -21,7 +21,7 @@ export const RouteRecord = Type.Object({
   account_id: Uuid({ description: 'Account it belongs to.' }),
   domain_id: Uuid({ description: 'Domain whose mail it is for.' }),
   pattern: Type.String({ description: 'Which addresses, as it was given; empty for a catch_all without one.' }),
-  match_type: Type.String({ description: `How the pattern is compared: ${MATCH_TYPES.join(', ')}.` }),
+  match_type: OneOf(MATCH_TYPES, { description: 'How the pattern is compared.' }),
   priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
   webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only kept.' }),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
@@ -47,7 +47,9 @@ const Pattern = Type.String({
     'Local part (`support`), `support@`, or the whole address. `prefix` takes it as the beginning of the local part; `catch_all` ignores it. Upper and lower case are the same, and `support` is also `support+anything`.',
 })
 const Match = OneOf([...MATCH_TYPES, CATCH_ALL], {
-  description: 'How the pattern is compared. At the same priority exact comes before prefix, prefix before catch_all.',
+  description:
+    'How the pattern is compared. At the same priority exact comes before prefix, prefix before catch_all. `catchall` is another spelling of `catch_all`.',
+  errorMessage: `one of ${MATCH_TYPES.join(', ')} (also spelled ${CATCH_ALL})`,
 })
 const Priority = Type.Integer({
   minimum: -HIGHEST_PRIORITY,
@@ -60,14 +62,26 @@ const WebhookUrl = OptionalNullable(Type.String(), {
 })
 const IsActive = Type.Boolean({ description: 'Whether the route gets mail; true unless given.' })
 
-export const NewRoute = Closed({
-  domain_id: DomainId,
-  pattern: Type.Optional(Pattern),
-  match_type: Match,
-  priority: Type.Optional(Priority),
-  webhook_url: WebhookUrl,
-  is_active: Type.Optional(IsActive),
-})
+export const NewRoute = Closed(
+  {
+    domain_id: DomainId,
+    pattern: Type.Optional(Pattern),
+    match_type: Match,
+    priority: Type.Optional(Priority),
+    webhook_url: WebhookUrl,
+    is_active: Type.Optional(IsActive),
+  },
+  {
+    examples: [
+      {
+        domain_id: '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24',
+        pattern: 'support',
+        match_type: 'exact',
+        webhook_url: 'https://example.com/inbound',
+      },
+    ],
+  },
+)
 
 export const RouteChangeBody = Closed(
   {
@@ -78,7 +92,10 @@ export const RouteChangeBody = Closed(
     webhook_url: WebhookUrl,
     is_active: Type.Optional(IsActive),
   },
-  { description: 'At least one field; those left out keep their value. `webhook_url` null ends the posting.' },
+  {
+    description: 'At least one field; those left out keep their value. `webhook_url` null ends the posting.',
+    examples: [{ webhook_url: 'https://example.com/inbound', is_active: true }],
+  },
 )
 
 const matchTypeOf = (given: MatchType | typeof CATCH_ALL): MatchType => (given === CATCH_ALL ? 'catch_all' : given)
@@ -143,4 +160,5 @@ export const routeDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: Ke
 
 export const RouteReplayRange = Closed(RANGE_FIELDS, {
   description: `A lower bound at least. At most ${MOST_REPLAYED} messages are told again in one call.`,
+  examples: [{ from_seq: 1200, to_seq: 1300 }],
 })

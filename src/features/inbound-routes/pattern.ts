@@ -19,12 +19,18 @@ export function readPattern(given: string, matchType: MatchType, domain: string)
       'pattern',
       `Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.`,
     )
+  if (text.includes('*'))
+    throw invalid(
+      'pattern',
+      'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.',
+    )
   const at = endOfLocalPart(text)
   const localPart = text.slice(0, at)
   const isPrefix = matchType === 'prefix'
   // A prefix may end where no local part may, for example with a dot.
   const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
-  if (address.kind === 'invalid') throw invalid('pattern', `The pattern names no address: ${address.reason}`)
+  if (address.kind === 'invalid')
+    throw invalid('pattern', `The pattern names no address: ${inSentence(address.reason)}`)
   const named = text.slice(at + 1)
   if (named !== '' && domainOf(named) !== domain)
     throw invalid(
@@ -39,6 +45,8 @@ function endOfLocalPart(text: string): number {
   const at = text.lastIndexOf('@')
   return at === -1 || (text.startsWith('"') && text.endsWith('"')) ? text.length : at
 }
+
+const inSentence = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
 /** A-labels in lower case; undefined: no domain. */
 function domainOf(text: string): string | undefined {

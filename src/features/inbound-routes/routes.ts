@@ -4,6 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { listDeliveries } from '../webhooks/history.ts'
 import { HISTORY_BOUND, ReplayResult, replayWire } from '../webhooks/model.ts'
@@ -34,6 +35,8 @@ import {
 const tags = ['Inbound routes']
 const ID = Type.String({ description: 'Id of the route.' })
 const params = Type.Object({ id: ID })
+const SAME_ROUTE = 'The domain has a route with this pattern and match_type'
+const NOTHING_POSTED = 'The route has no webhook_url, or is not active.'
 
 export const inboundRouteRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/inbound-routes' })
@@ -65,6 +68,7 @@ export const inboundRouteRoutes = (app: App) =>
           summary: 'Create an inbound route',
           description: `The domain need not be verified yet. 409 when it has a route with the same pattern and match_type; an account has at most ${MOST_ROUTES} routes.`,
           tags,
+          ...refuses({ 409: ['inbound_route_exists', `${SAME_ROUTE}, or the account has ${MOST_ROUTES} routes.`] }),
           ...requires('inbound:write'),
         },
       },
@@ -91,6 +95,7 @@ export const inboundRouteRoutes = (app: App) =>
           description:
             'Fields that are left out keep their value. Any change switches on a webhook that failures have switched off. What came while it was off is not posted, but can be replayed.',
           tags,
+          ...refuses({ 409: ['inbound_route_exists', `${SAME_ROUTE}.`] }),
           ...requires('inbound:write'),
         },
       },
@@ -154,6 +159,7 @@ export const inboundRouteRoutes = (app: App) =>
           summary: 'Replay a delivery of an inbound route',
           description: 'Makes a new delivery with the same body, due now. 409 while nothing is posted.',
           tags,
+          ...refuses({ 409: ['webhook_inactive', NOTHING_POSTED] }),
           ...requires('inbound:write'),
         },
       },
@@ -171,6 +177,7 @@ export const inboundRouteRoutes = (app: App) =>
           description:
             'Makes a new delivery of every message of the route among the events of the range, due now. 409 while nothing is posted.',
           tags,
+          ...refuses({ 409: ['webhook_inactive', NOTHING_POSTED] }),
           ...requires('inbound:write'),
         },
       },

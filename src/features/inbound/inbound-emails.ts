@@ -1,7 +1,7 @@
 /** @module Received mail as its account works with it: look, read its parts, delete. Written by `store.ts` when it comes in. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
-import type { StoredAttachment } from '#features/received.ts'
+import { type KeptAttachment, listedAttachments } from '#features/received-parts.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -9,7 +9,6 @@ import { invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { listedAttachments } from '../agent-mailboxes/attachments.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { count } from '../events/record.ts'
 import { INBOUND_STATUSES, type InboundStatus, inboundCode } from './status.ts'
@@ -39,13 +38,15 @@ export interface InboundEmail {
   readonly headersRef: number | null
   readonly textRef: number | null
   readonly htmlRef: number | null
-  readonly attachments: readonly StoredAttachment[]
+  readonly attachments: readonly KeptAttachment[]
   readonly rawRef: number
   readonly sizeBytes: number
   readonly spfResult: string | null
   readonly authentication: AuthenticationResult | null
   readonly errorMessage: string | null
   readonly webhookDeliveredAt: Millis | null
+  /** When the SMTP session brought it. */
+  readonly receivedAt: Millis
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
@@ -67,7 +68,7 @@ const selectWith = (
   i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
   i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
   i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
-  i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.created_at AS createdAt,
+  i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
   i.updated_at AS updatedAt
   FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
 const SELECT = selectWith('i.attachments')
@@ -79,7 +80,8 @@ export const MOST_FILTERED = 10_000
 /** Where the rows under a filter are found in order of the id, once their status is said too. */
 const OF_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
 const OF_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
-const OF_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE account_id = ?1 AND route_id = ?2'
+// The route was found in the account, so the index alone has the answer.
+const OF_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
 const EACH_STATUS = INBOUND_STATUSES.map((status) => String(inboundCode(status)))
 
 /** The newest MOST_FILTERED. Those of each status come in order, and SQLite merges them. */
@@ -91,15 +93,35 @@ const newest = (where: string, statuses: readonly string[]): string =>
 const ofDomain = (ids: string, domain: string): string =>
   `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
 
-type Value = string | number | Uint8Array
+/** What is in a list by what is given, and how many parameters it has. */
+const FILTERS = {
+  byStatus: [newest(OF_ACCOUNT, ['?2']), 2],
+  byDomain: [newest(OF_DOMAIN, EACH_STATUS), 2],
+  byDomainAndStatus: [newest(OF_DOMAIN, ['?3']), 3],
+  byRoute: [newest(OF_ROUTE, EACH_STATUS), 2],
+  byRouteAndStatus: [newest(OF_ROUTE, ['?3']), 3],
+  byRouteAndDomain: [ofDomain(newest(OF_ROUTE, EACH_STATUS), '?3'), 3],
+  byAll: [ofDomain(newest(OF_ROUTE, ['?3']), '?4'), 4],
+} as const
+type FilterName = keyof typeof FILTERS
+type Value = number | Uint8Array
 
-/** @param values how many parameters `ids` has */
-const filtered = (db: Database, ids: string, values: number) => ({
-  count: db.prepare<{ n: number }, Value[]>(`SELECT COUNT(*) AS n FROM (${ids})`),
-  page: db.prepare<Row, Value[]>(
-    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+const ofFilters = <T>(prepare: (ids: string, values: number) => T) =>
+  Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
+    FilterName,
+    T
+  >
+
+const filteredCount = prepared((db) =>
+  ofFilters((ids) => db.prepare<{ n: number }, Value[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
+)
+const filteredPage = prepared((db) =>
+  ofFilters((ids, values) =>
+    db.prepare<Row, Value[]>(
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+    ),
   ),
-})
+)
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
@@ -114,13 +136,6 @@ const sql = prepared((db) => ({
   routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
-  byStatus: filtered(db, newest(OF_ACCOUNT, ['?2']), 2),
-  byDomain: filtered(db, newest(OF_DOMAIN, EACH_STATUS), 2),
-  byDomainAndStatus: filtered(db, newest(OF_DOMAIN, ['?3']), 3),
-  byRoute: filtered(db, newest(OF_ROUTE, EACH_STATUS), 2),
-  byRouteAndStatus: filtered(db, newest(OF_ROUTE, ['?3']), 3),
-  byRouteAndDomain: filtered(db, ofDomain(newest(OF_ROUTE, EACH_STATUS), '?3'), 3),
-  byAll: filtered(db, ofDomain(newest(OF_ROUTE, ['?3']), '?4'), 4),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -128,7 +143,7 @@ const inboundOf = (row: Row): InboundEmail => ({
   ...row,
   rcptTo: JSON.parse(row.rcptTo) as string[],
   toAddresses: JSON.parse(row.toAddresses) as string[],
-  attachments: JSON.parse(row.attachments) as StoredAttachment[],
+  attachments: JSON.parse(row.attachments) as KeptAttachment[],
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
 })
 
@@ -187,10 +202,15 @@ function listFiltered(
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
   const code = status === undefined ? [] : [inboundCode(status)]
-  const [statements, values] = chosen(sql(db), { domain, routeId: routeRow?.id, code })
-  const total = statements.count.get(accountId, ...values)?.n ?? 0
+  const [name, values] = chosen({ domain, routeId: routeRow?.id, code })
+  const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
   return {
-    emails: offset >= total ? [] : statements.page.all(accountId, ...values, limit, offset).map(inboundOf),
+    emails:
+      offset >= total
+        ? []
+        : filteredPage(db)
+            [name].all(accountId, ...values, limit, offset)
+            .map(inboundOf),
     total,
   }
 }
@@ -202,27 +222,23 @@ function filterId(field: string, text: string | undefined, path: string): UuidBy
   return uuid
 }
 
-/** The statements of a filter, and their values behind the account. */
-function chosen(
-  statements: ReturnType<typeof sql>,
-  {
-    domain,
-    routeId,
-    code,
-  }: {
-    readonly domain: UuidBytes | undefined
-    readonly routeId: number | undefined
-    /** One, or none for every status. */
-    readonly code: readonly number[]
-  },
-): readonly [ReturnType<typeof filtered>, Value[]] {
-  const { byStatus, byDomain, byDomainAndStatus, byRoute, byRouteAndStatus, byRouteAndDomain, byAll } = statements
+interface Wanted {
+  readonly domain: UuidBytes | undefined
+  /** Row id. */
+  readonly routeId: number | undefined
+  /** One, or none for every status. */
+  readonly code: readonly number[]
+}
+
+/** The filter of what is given, and its values behind the account. */
+function chosen({ domain, routeId, code }: Wanted): readonly [FilterName, Value[]] {
   const isAny = code.length === 0
-  if (routeId === undefined)
-    return domain ? [isAny ? byDomain : byDomainAndStatus, [domain, ...code]] : [byStatus, [...code]]
-  return domain
-    ? [isAny ? byRouteAndDomain : byAll, [routeId, ...code, domain]]
-    : [isAny ? byRoute : byRouteAndStatus, [routeId, ...code]]
+  if (routeId !== undefined) {
+    return domain
+      ? [isAny ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
+      : [isAny ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
+  }
+  return domain ? [isAny ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
 }
 
 /** Counts inbound emails that came or went. */
@@ -242,7 +258,3 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
     })
   })
 }
-
-/** The text of a stored body; null when there is none. Throws when it is no longer kept. */
-export const bodyText = ({ content }: Pick<App, 'content'>, ref: number | null): string | null =>
-  ref === null ? null : Buffer.from(content.get(ref)).toString('utf8')

@@ -10,7 +10,7 @@ import type { Clock } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import type { Destination, Refusal, TakenMessage } from '../received.ts'
-import { createConnectionLimit, createMessageRate } from './ip-limits.ts'
+import { createConnectionLimit, createMessageRate, createOctetRate } from './ip-limits.ts'
 import type { Certificate, ListenerSettings } from './listener-protocol.ts'
 import { InboundSession, type SessionHost, SmtpReplyError } from './listener-session.ts'
 import { createSpool } from './listener-spool.ts'
@@ -55,6 +55,11 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
   const { limits } = settings
   const connections = createConnectionLimit(settings.maxConnections, settings.maxConnectionsPerNetwork)
   const rate = createMessageRate(settings.maxMessagesPerMinute, clock)
+  const octets = createOctetRate(settings.maxBytesPerHour, clock)
+  const tooLargeForHost: Refusal = {
+    code: 552,
+    text: `5.3.4 A message to this address may have ${Math.floor(limits.hostMessageBytes / MiB)} MiB at most`,
+  }
   let isDraining = false
   let drained: (() => void) | undefined
   let lingering = 0
@@ -96,6 +101,10 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       }
       const session = new InboundSession(this, socket, socketOptions ?? null, {
         ...host,
+        onOctets(count) {
+          octets.spend(network, count)
+          host.onOctets(count)
+        },
         onClosed() {
           sessions.delete(session.id)
           connections.leave(network)
@@ -125,6 +134,10 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     minVersion: TLS_LEAST_VERSION,
     ...settings.certificate,
     onMailFrom(_sender, session, done) {
+      if (!octets.hasLeft(networkOf(session.remoteAddress))) {
+        options.onDebug('messages refused', `${session.remoteAddress} hands in too much mail`)
+        return done(new SmtpReplyError({ code: 451, text: '4.7.1 Too much mail from your address; try again later' }))
+      }
       if (rate.take(networkOf(session.remoteAddress))) return done()
       options.onDebug('messages refused', `${session.remoteAddress} hands in too many messages`)
       done(new SmtpReplyError({ code: 451, text: '4.7.1 Too many messages from your address; try again later' }))
@@ -133,6 +146,8 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       const connection = sessionOf(session.id)
       decide(recipient).then((answer) => {
         if (!('code' in answer)) {
+          if (answer.kind !== 'domain' && (connection?.announcedBytes ?? 0) > limits.hostMessageBytes)
+            return done(new SmtpReplyError(tooLargeForHost))
           connection?.destinations.set(recipient.address.toLowerCase(), answer)
           return done()
         }
@@ -171,8 +186,8 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     const draft = session?.draft
     if (!session || !draft) return ownTrouble
     try {
-      // smtp-server says 552 itself.
-      if (stream.sizeExceeded) return null
+      // Of what nobody may send smtp-server says 552 itself.
+      if (stream.sizeExceeded) return tooLargeForHost
       const { envelope, hostNameAppearsAs } = session.session
       const destinations = envelope.rcptTo.flatMap(({ address }) => {
         const destination = session.destinations.get(address.toLowerCase())

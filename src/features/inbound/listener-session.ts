@@ -171,6 +171,7 @@ export class InboundSession extends SMTPConnection {
       // Called while the base class is made: the host is known only later.
       begin: () => ({ draft: this.#host.spool.begin(), nowMs: this.#host.monotonicMs() }),
       onOctets: (count) => this.#host.onOctets(count),
+      mostMessageBytes: () => this.mostMessageBytes,
       mostBytes: () => this.#host.maxMessageBytes * FLOOD_FACTOR,
       mostAheadBytes: () => this.#host.limits.aheadBytes,
       onExcess: ({ code, text }) => {
@@ -184,6 +185,21 @@ export class InboundSession extends SMTPConnection {
       this.close()
     })
     return parser
+  }
+
+  /** Largest message to the recipients that were accepted: smaller when none of them is a tenant's. */
+  get mostMessageBytes(): number {
+    const { maxMessageBytes, limits } = this.#host
+    const isForTenant = this.destinations.values().some(({ kind }) => kind === 'domain')
+    return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
+  }
+
+  /** Octets that MAIL announced (RFC 1870); 0 when it did not. */
+  get announcedBytes(): number {
+    const { mailFrom } = this.session.envelope
+    if (mailFrom === false) return 0
+    const size = mailFrom.args ? mailFrom.args['SIZE'] : undefined
+    return typeof size === 'string' ? Number(size) : 0
   }
 
   override _resetSession(): void {
@@ -247,6 +263,9 @@ interface ParserOptions {
   readonly maxCommandLength: number | undefined
   readonly begin: () => { readonly draft: Draft; readonly nowMs: number }
   readonly onOctets: (count: number) => void
+  /** Of a message that may be taken. */
+  readonly mostMessageBytes: () => number
+  /** Of one that is read. */
   readonly mostBytes: () => number
   /** Octets that may wait while no message is read. */
   readonly mostAheadBytes: () => number
@@ -268,8 +287,8 @@ class InboundParser extends SMTPStream {
     this.#options = options
   }
 
-  override startDataMode(maxBytes?: number | string | null): SMTPServerDataStream {
-    const stream = super.startDataMode(maxBytes)
+  override startDataMode(): SMTPServerDataStream {
+    const stream = super.startDataMode(this.#options.mostMessageBytes())
     const { draft, nowMs } = this.#options.begin()
     this.draft = draft
     this.dataSinceMs = nowMs

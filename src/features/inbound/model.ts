@@ -1,10 +1,10 @@
 /** @module The wire form of inbound mail. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { StoredAttachment } from '#features/received.ts'
+import { attachmentWire, type KeptAttachment, MOST_LISTED } from '#features/received-parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { MOST_LISTED } from '../agent-mailboxes/attachments.ts'
+import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import type { InboundEmail } from './inbound-emails.ts'
 import { INBOUND_STATUSES, inboundStatusName } from './status.ts'
 
@@ -74,16 +74,9 @@ export const InboundDetail = Type.Object({
 })
 export type InboundDetail = Static<typeof InboundDetail>
 
-export const attachmentWire = (
-  { filename, contentType, sizeBytes, contentId, disposition }: StoredAttachment,
-  index: number,
-): Static<typeof InboundAttachment> => ({
+export const inboundAttachmentWire = (attachment: KeptAttachment, index: number): Static<typeof InboundAttachment> => ({
   index,
-  filename,
-  content_type: contentType,
-  size: sizeBytes,
-  content_id: contentId,
-  disposition,
+  ...attachmentWire(attachment),
 })
 
 /** @param accountUuid public id of the account */
@@ -102,7 +95,7 @@ export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRe
   cc_header: email.ccHeader,
   subject: email.subject,
   message_id: email.messageId,
-  attachments: email.attachments.map(attachmentWire),
+  attachments: email.attachments.map(inboundAttachmentWire),
   size_bytes: email.sizeBytes,
   raw_size: email.sizeBytes,
   source_ip: email.sourceIp,
@@ -114,12 +107,17 @@ export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRe
   updated_at: isoTime(email.updatedAt),
 })
 
-/** Header fields by name: a map cannot hold a name twice, so what comes several times is a list. */
+/**
+ * Header fields by name: a map cannot hold a name twice, so what comes several times is a list. Without results that claim to be ours (RFC 8601 §5).
+ * @param hostname ours
+ */
 export function headersWire(
   headers: readonly (readonly [name: string, value: string])[],
+  hostname: string,
 ): Record<string, string | string[]> {
   const fields = new Map<string, string | string[]>()
   for (const [name, value] of headers) {
+    if (isForgedResult(name, value, hostname)) continue
     const key = name.toLowerCase()
     const before = fields.get(key)
     fields.set(key, before === undefined ? value : [before, value].flat())

@@ -58,8 +58,17 @@ export type FromParseWorker =
   | { readonly type: 'parsed'; readonly id: number; readonly content: ParsedContent }
   /** After `parsed`. */
   | { readonly type: 'authenticated'; readonly id: number; readonly authentication: AuthenticationResult }
-  /** The message could not be read from the store, or its attachments not be written; neither of the others follows. */
-  | { readonly type: 'unreadable'; readonly id: number; readonly error: string }
+  /**
+   * The message could not be read from the store, or its attachments not be written; neither of the others follows. `isOfRaw`: it is missing or damaged
+   * there; else storage failed, with what the system says as `code`.
+   */
+  | {
+      readonly type: 'unreadable'
+      readonly id: number
+      readonly error: string
+      readonly isOfRaw: boolean
+      readonly code: string | undefined
+    }
   | { readonly type: 'dns'; readonly id: number; readonly kind: QuestionKind; readonly name: string }
   /** Something of our own went wrong; it goes on. */
   | { readonly type: 'warning'; readonly id: number; readonly error: string }

@@ -9,6 +9,7 @@ import { systemClock } from '#platform/clock.ts'
 import { slicesOfFrames } from '#platform/content/frames.ts'
 import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { isStorageTrouble } from '#platform/db/commit.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
@@ -73,7 +74,8 @@ async function work(id: number, request: ParseRequest): Promise<void> {
   } catch (error) {
     files.removeAll()
     if (!(error instanceof StorageFailure)) throw error
-    return post({ type: 'unreadable', id, error: error.message })
+    const { message: text, isOfRaw, code } = error
+    return post({ type: 'unreadable', id, error: text, isOfRaw, code })
   }
   content = withoutStarts(content)
   post({ type: 'parsed', id, content }, buffersOf(content))
@@ -85,23 +87,37 @@ async function work(id: number, request: ParseRequest): Promise<void> {
 /** No fault of the message: a part of it cannot be read or written. */
 class StorageFailure extends Error {
   override readonly name = 'StorageFailure'
+  readonly isOfRaw: boolean
+  readonly code: string | undefined
+
+  constructor(error: unknown, isReading: boolean) {
+    super(textOf(error))
+    this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
+    // A disk that fails or has no room says nothing of the message; a file that is missing or damaged does.
+    this.isOfRaw = isReading && (DAMAGED.test(this.code ?? '') || !isStorageTrouble(error))
+  }
 }
 
-function guarded<T>(act: () => T): T {
+const DAMAGED = /^SQLITE_(?:CORRUPT|NOTADB)/
+
+function guarded<T>(act: () => T, { isReading }: { readonly isReading: boolean }): T {
   try {
     return act()
   } catch (error) {
-    throw new StorageFailure(textOf(error))
+    throw new StorageFailure(error, isReading)
   }
 }
+
+const reading = <T>(act: () => T): T => guarded(act, { isReading: true })
+const writing = <T>(act: () => T): T => guarded(act, { isReading: false })
 
 /** Octets of a message after which is cleaned up what was made of them: its garbage never grows with the message. */
 const CLEANED_AFTER_BYTES = 8 * MiB
 
 function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
-  const slices = guarded(() => open()[Symbol.iterator]())
+  const slices = reading(() => open()[Symbol.iterator]())
   for (let uncleanedBytes = 0; ; ) {
-    const next = guarded(() => slices.next())
+    const next = reading(() => slices.next())
     if (next.done) return
     uncleanedBytes += next.value.length
     if (uncleanedBytes > CLEANED_AFTER_BYTES) {
@@ -118,11 +134,11 @@ function filesOf(id: number): { newFile(): FileWriter; removeAll(): void } {
   return {
     newFile() {
       const path = join(filesFolder, `${filePrefix(id)}${files.length}.zst`)
-      const file = guarded(() => createPartFile(path))
+      const file = writing(() => createPartFile(path))
       files.push({ file, path })
       return {
-        write: (bytes) => guarded(() => file.write(bytes)),
-        finish: () => guarded(() => file.finish()),
+        write: (bytes) => writing(() => file.write(bytes)),
+        finish: () => writing(() => file.finish()),
       }
     },
     removeAll() {
@@ -139,9 +155,15 @@ async function authenticationOf(
   message: MessageSource,
   request: ParseRequest,
 ): Promise<AuthenticationResult> {
-  const { sourceIp, helo, mailFrom, hostname } = request
+  const { sourceIp, helo, mailFrom, hostname, authenticationMs } = request
   try {
-    return await authenticate(message, { clientIp: sourceIp, helo, mailFrom, hostname }, resolver, systemClock)
+    return await authenticate(
+      message,
+      { clientIp: sourceIp, helo, mailFrom, hostname },
+      resolver,
+      systemClock,
+      authenticationMs,
+    )
   } catch (error) {
     post({ type: 'warning', id, error: `authenticating: ${textOf(error)}` })
     return UNKNOWN_AUTHENTICATION

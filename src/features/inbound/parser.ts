@@ -28,6 +28,9 @@ export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
 /** The message is not in the store of raw messages, or is damaged there. */
 export class RawUnreadable extends Error {}
 
+/** Nothing can be parsed at present, whatever the message. */
+export class ParserUnavailable extends Error {}
+
 export interface Parser {
   /**
    * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; whatever the message itself does is a
@@ -39,7 +42,7 @@ export interface Parser {
 }
 
 /** Messages that are parsed and wait for DNS; each still lies in the Worker's memory. */
-const MOST_AUTHENTICATING = 32
+const MOST_AUTHENTICATING = 128
 /** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
 const LOOK_MS = seconds(10)
 const MOST_SILENT_LOOKS = 3
@@ -117,7 +120,11 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
       case 'unreadable': {
         const job = jobOf(message.id)
         parsing = undefined
-        job?.reject(new RawUnreadable(`the raw message could not be read: ${message.error}`))
+        job?.reject(
+          message.isOfRaw
+            ? new RawUnreadable(`the raw message could not be read: ${message.error}`)
+            : Object.assign(new Error(`a message could not be taken apart: ${message.error}`), { code: message.code }),
+        )
         break
       }
       case 'parsed':
@@ -162,7 +169,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
     if (guilty) {
       removeLeftOver(guilty.id)
       // Says nothing of the message, and would be the same for the next one.
-      if (!dead.isReady) guilty.reject(new Error(`the parse worker could not be started: ${reason}`))
+      if (!dead.isReady) guilty.reject(new ParserUnavailable(`the parse worker could not be started: ${reason}`))
       // Whoever was tried alone has no others.
       else if (others.length > 0) waiting.unshift({ ...guilty, isSuspect: true })
       else guilty.resolve({ problem, strippedText: null, authentication: UNKNOWN_AUTHENTICATION })

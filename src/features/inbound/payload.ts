@@ -1,9 +1,10 @@
 /** @module What webhooks are told of an inbound email. Made of what is stored, so that every attempt sends the same body. */
 import type { App } from '#features/app.ts'
+import { bodyText } from '#features/received-parts.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { bodyText, findInbound, type InboundEmail } from './inbound-emails.ts'
-import { attachmentWire } from './model.ts'
+import { findInbound, type InboundEmail } from './inbound-emails.ts'
+import { inboundAttachmentWire } from './model.ts'
 import { inboundStatusName } from './status.ts'
 
 /** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
@@ -32,7 +33,7 @@ export function inboundPayload(
     html_body: html.body,
     ...((text.isCut || html.isCut) && { truncated: true }),
     attachments: email.attachments.map((attachment, index) => ({
-      ...attachmentWire(attachment, index),
+      ...inboundAttachmentWire(attachment, index),
       url: attachmentUrl(app, email, index),
     })),
     message_id: email.messageId,

@@ -18,7 +18,7 @@ import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
-import { createParser, type ParseAnswer, type Parser, RawUnreadable, removeFiles } from './parser.ts'
+import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
 
 interface Receipt {
   readonly id: number
@@ -45,7 +45,15 @@ const sql = prepared((db) => ({
 }))
 
 /** Messages in hand at the same time: most of it is waiting for DNS. */
-const MOST_AT_ONCE = 32
+const MOST_AT_ONCE = 128
+/**
+ * With so many in hand DNS has all the time that the checks take; with more it has less, down to an eighth. Whoever hands in mail whose names lead to
+ * servers that say nothing would hold every place otherwise, and DNS that is dead would hold up all mail.
+ */
+const AT_LEISURE = 16
+const LEISURELY_AUTHENTICATION_MS = seconds(20)
+/** One that is processed alone holds up all others. */
+const ALONE_AUTHENTICATION_MS = seconds(2)
 /** Octets of them; a larger message is processed alone. Parsed, a message takes several times its size. */
 const MOST_BYTES_AT_ONCE = 24 * MiB
 /** Octets of parts that are stored at once. */
@@ -209,7 +217,7 @@ export class InboundProcessor {
           'a received message could not be processed; it is tried again',
         )
         // Only when storage fails do the others wait: they would fail as well.
-        if (isStorageTrouble(error)) return this.#rest(receipt)
+        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(receipt)
         this.#faults.set(receipt.id, (this.#faults.get(receipt.id) ?? 0) + 1)
         this.#rest(receipt, this.#faulty)
       })
@@ -289,6 +297,7 @@ export class InboundProcessor {
         tls: receipt.tls,
         hostname: app.config.hostname,
         wantsReport: true,
+        authenticationMs: this.#authenticationMs(receipt),
       })
     } catch (error) {
       if (!(error instanceof RawUnreadable)) throw error
@@ -302,6 +311,11 @@ export class InboundProcessor {
         authentication: UNKNOWN_AUTHENTICATION,
       }
     }
+  }
+
+  #authenticationMs({ attempts }: Receipt): number {
+    if (attempts > 0) return ALONE_AUTHENTICATION_MS
+    return Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
   }
 
   /** Stores the parts that somebody will ask for, and asks for what takes time. */

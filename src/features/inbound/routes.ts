@@ -3,21 +3,22 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { download, fileAnswer } from '#platform/http/download.ts'
-import { notFound } from '#platform/errors.ts'
+import { attachmentAt, bodyText } from '#features/received-parts.ts'
+import { rawDownload } from '#features/received-raw.ts'
+import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { bodyText, deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
 import {
-  attachmentWire,
   headersWire,
   InboundAttachment,
   InboundDetail,
   InboundQuery,
   InboundRecord,
+  inboundAttachmentWire,
   inboundWire,
 } from './model.ts'
-import { rawMessage } from './raw.ts'
 
 const tags = ['Inbound']
 // Null when its encoding is broken; that names nothing either.
@@ -68,7 +69,8 @@ export const inboundRoutes = (app: App) => {
           ...inboundWire(email, actor.accountUuid),
           text_body: bodyText(app, email.textRef),
           html_body: bodyText(app, email.htmlRef),
-          raw_headers: headers === null ? null : headersWire(JSON.parse(headers) as [string, string][]),
+          raw_headers:
+            headers === null ? null : headersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
         })
       },
       {
@@ -95,8 +97,10 @@ export const inboundRoutes = (app: App) => {
     )
     .get(
       '/:id/raw',
-      ({ actor, params }) =>
-        download(rawMessage(app, found(actor.accountId, params.id)), 'message/rfc822', `${params.id}.eml`),
+      ({ actor, params, request }) => {
+        const email = found(actor.accountId, params.id)
+        return rawDownload(app, request, email, formatUuid(email.uuid))
+      },
       {
         params,
         detail: {
@@ -112,7 +116,7 @@ export const inboundRoutes = (app: App) => {
       '/:id/attachments',
       ({ actor, params, query }) => {
         const page = pageOf(query)
-        const listed = found(actor.accountId, params.id).attachments.map(attachmentWire)
+        const listed = found(actor.accountId, params.id).attachments.map(inboundAttachmentWire)
         return list(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
       },
       {
@@ -129,18 +133,17 @@ export const inboundRoutes = (app: App) => {
     )
     .get(
       '/:id/attachments/:n',
-      ({ actor, params }) => {
+      ({ actor, params, request }) => {
         const { attachments } = found(actor.accountId, params.id)
-        const attachment = /^\d{1,4}$/.test(params.n ?? '') ? attachments[Number(params.n)] : undefined
-        if (!attachment)
-          throw notFound('attachment_not_found', 'There is no attachment with this number; the first is 0.')
-        return download(app.content.get(attachment.ref), attachment.contentType, attachment.filename)
+        const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n ?? '')
+        return streamedDownload(app, request, () => app.content.slices(ref), { contentType, filename })
       },
       {
         params: attachmentParams,
         detail: {
           summary: 'Get the content of an attachment',
-          description: 'Always as a file to be saved, with the media type that its sender gave.',
+          description:
+            'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
           tags,
           ...fileAnswer('The content, decoded.'),
           ...requires('inbound:read'),

@@ -1,10 +1,11 @@
 /** @module Writes an inbound email: its row, its total, and the event that webhooks are told by. Inside the transaction of its processing. */
 import type { App } from '#features/app.ts'
-import type { Received } from '#features/received.ts'
+import type { Envelope, Received } from '#features/received.ts'
+import { headerBound, keptAttachment } from '#features/received-parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { headerBound } from '../agent-mailboxes/header-text.ts'
 import { record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
@@ -22,8 +23,8 @@ const sql = prepared((db) => ({
   insert: db.prepare(
     `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
        to_addresses, from_header, to_header, cc_header, subject, message_id, headers_ref, text_ref, html_ref, attachments, raw_ref, size_bytes,
-       spf_result, authentication, error_message, event_seq, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
 }))
 
@@ -41,7 +42,10 @@ export function storeInbound(
   { envelope, message, problem, authentication }: Received,
 ): boolean {
   const domain = sql(tx.db).domain.get(to.domainId)
-  if (!domain) return false
+  if (!domain) {
+    tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), 'a received message is dropped: its domain is gone'))
+    return false
+  }
   const uuid = newUuid()
   const now = app.eventTime()
   const isRouted = to.routeId !== undefined
@@ -77,16 +81,29 @@ export function storeInbound(
     message?.headersRef ?? null,
     message?.textRef ?? null,
     message?.htmlRef ?? null,
-    JSON.stringify(message?.attachments ?? []),
+    JSON.stringify((message?.attachments ?? []).map(keptAttachment)),
     envelope.rawRef,
     envelope.sizeBytes,
     authentication.spf,
     JSON.stringify(authentication),
     problem ?? null,
     seq,
+    envelope.receivedAt,
     now,
     now,
   )
   countInbound(tx, to.accountId, 1)
   return true
 }
+
+/** What is told of a message that nobody gets: of the addresses only the domains. */
+const droppedFacts = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
+  accountId,
+  domainId,
+  recipients: rcptTo.length,
+  recipientDomains: [...new Set(rcptTo.map((address) => address.slice(address.lastIndexOf('@') + 1)))],
+  sourceIp: envelope.sourceIp,
+  rawRef: envelope.rawRef,
+  sizeBytes: envelope.sizeBytes,
+  receivedAt: isoTime(envelope.receivedAt),
+})

@@ -70,6 +70,8 @@ export const inboundEmails = sqliteTable(
     /** Position of its `email.inbound` in the account's feed. */
     eventSeq: integer('event_seq'),
     webhookDeliveredAt: time('webhook_delivered_at'),
+    /** When the SMTP session brought it. */
+    receivedAt: time('received_at').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
@@ -80,6 +82,5 @@ export const inboundEmails = sqliteTable(
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
-    index('inbound_emails_time').on(t.createdAt),
   ],
 )

@@ -12,7 +12,8 @@ const sql = prepared((db) => ({
     'SELECT data FROM events WHERE account_id = ? AND seq = ?',
   ),
   delivered: db.prepare(
-    'UPDATE inbound_emails SET status = CASE status WHEN ?1 THEN ?2 ELSE status END, webhook_delivered_at = coalesce(webhook_delivered_at, ?3), updated_at = ?3 WHERE uuid = ?4',
+    `UPDATE inbound_emails SET status = CASE status WHEN ?1 THEN ?2 ELSE status END, error_message = CASE status WHEN ?5 THEN error_message END,
+     webhook_delivered_at = coalesce(webhook_delivered_at, ?3), updated_at = ?3 WHERE uuid = ?4`,
   ),
   undeliverable: db.prepare(
     'UPDATE inbound_emails SET error_message = coalesce(error_message, ?1), updated_at = ?2 WHERE uuid = ?3 AND webhook_delivered_at IS NULL',
@@ -22,7 +23,7 @@ const sql = prepared((db) => ({
 /** The route's webhook took it: `received` becomes `delivered`, one that could not be parsed stays `failed`. */
 export function inboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
   const uuid = inboundOf(tx, accountId, seq)
-  if (uuid) sql(tx.db).delivered.run(inboundCode('received'), inboundCode('delivered'), at, uuid)
+  if (uuid) sql(tx.db).delivered.run(inboundCode('received'), inboundCode('delivered'), at, uuid, inboundCode('failed'))
 }
 
 /** The route's webhook did not take it and is not asked again. The status stays: the message itself is here. */

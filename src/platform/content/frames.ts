@@ -1,11 +1,15 @@
 /** @module Reads files that are rows of zstd frames (RFC 8878 §3.1) frame by frame, so that a large part is never in memory as a whole. */
 import { closeSync, openSync, readSync } from 'node:fs'
 
-/** Of a frame, compressed; those of the listener and of `part-file.ts` have at most 128 KiB of content. A larger one is read with all that follows. */
-const LARGEST_FRAME_BYTES = 512 * 1024
+/** Of a frame, compressed; those of the listener, of `part-file.ts` and of the store have at most 128 KiB of content. A larger one is read with all that follows. */
+const LARGEST_FRAME_BYTES = 256 * 1024
 
-/** What is in a file, in pieces of their own. Throws when the file is not there or is damaged. */
-export function* slicesOfFrames(path: string): Generator<Uint8Array> {
+/**
+ * What is in a file, in pieces of their own. Throws when the file is not there or is damaged.
+ * @param skipBytes left out at the beginning; frames that lie in them are not decompressed when they say how long they are
+ */
+export function* slicesOfFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
+  let leftBytes = skipBytes
   const fd = openSync(path, 'r')
   try {
     let buffer = new Uint8Array(LARGEST_FRAME_BYTES)
@@ -21,9 +25,17 @@ export function* slicesOfFrames(path: string): Generator<Uint8Array> {
       for (;;) {
         const length = frameLength(buffer.subarray(from, filled))
         if (length === undefined) break
-        const slice = Bun.zstdDecompressSync(buffer.subarray(from, from + length))
-        if (slice.length > 0) yield slice
+        const frame = buffer.subarray(from, from + length)
         from += length
+        const contentBytes = leftBytes === 0 ? undefined : contentLength(frame)
+        if (contentBytes !== undefined && contentBytes <= leftBytes) {
+          leftBytes -= contentBytes
+          continue
+        }
+        const content = Bun.zstdDecompressSync(frame)
+        const slice = content.subarray(leftBytes)
+        leftBytes = Math.max(0, leftBytes - content.length)
+        if (slice.length > 0) yield slice
       }
       if (isAtEnd && from === filled) return
       if (isAtEnd) throw new Error('a content file is damaged')
@@ -51,10 +63,7 @@ function frameLength(bytes: Uint8Array): number | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (view.getUint32(0, true) !== MAGIC) throw new Error('a content file is damaged')
   const descriptor = view.getUint8(4)
-  const isSingleSegment = (descriptor & 0x20) !== 0
-  const sizeFlag = descriptor >> 6
-  const sizeBytes = sizeFlag === 0 ? (isSingleSegment ? 1 : 0) : 1 << sizeFlag
-  let at = 5 + (isSingleSegment ? 0 : 1) + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0) + sizeBytes
+  let at = sizeOffset(descriptor) + sizeFieldBytes(descriptor)
   for (let isLast = false; !isLast; ) {
     if (at + 3 > bytes.length) return undefined
     const header = view.getUint16(at, true) + (view.getUint8(at + 2) << 16)
@@ -63,4 +72,34 @@ function frameLength(bytes: Uint8Array): number | undefined {
   }
   at += (descriptor & 4) === 0 ? 0 : 4
   return at <= bytes.length ? at : undefined
+}
+
+const isSingleSegment = (descriptor: number): boolean => (descriptor & 0x20) !== 0
+
+/** Where a frame header has the size of the content (RFC 8878 §3.1.1.1). */
+const sizeOffset = (descriptor: number): number =>
+  5 + (isSingleSegment(descriptor) ? 0 : 1) + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0)
+
+function sizeFieldBytes(descriptor: number): number {
+  const flag = descriptor >> 6
+  return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
+}
+
+/** How much is in a whole frame; undefined when it does not say. */
+function contentLength(frame: Uint8Array): number | undefined {
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
+  const descriptor = view.getUint8(4)
+  const at = sizeOffset(descriptor)
+  switch (sizeFieldBytes(descriptor)) {
+    case 1:
+      return view.getUint8(at)
+    case 2:
+      return view.getUint16(at, true) + 256
+    case 4:
+      return view.getUint32(at, true)
+    case 8:
+      return Number(view.getBigUint64(at, true))
+    default:
+      return undefined
+  }
 }

@@ -26,6 +26,14 @@ export function monthOfName(name: string): number | undefined {
 export const partFile = (folder: string, month: number, hash: Uint8Array): string =>
   join(folder, monthName(month), `${hash.toHex()}.zst`)
 
+/** A reference leads nowhere: its month was dropped, or its file is gone. Any other error of a read is trouble with the disk or a bug. */
+export class MissingPart extends Error {
+  constructor() {
+    super('content part is missing')
+    this.name = 'MissingPart'
+  }
+}
+
 const sql = prepared((db) => ({
   get: db.prepare<{ hash: Uint8Array; encoding: number; data: Uint8Array | null }, [number]>(
     'SELECT hash, encoding, data FROM parts WHERE id = ?',
@@ -33,10 +41,13 @@ const sql = prepared((db) => ({
 }))
 
 export interface ContentReader {
-  /** A part's bytes, decompressed. Throws when the reference leads nowhere. */
+  /** A part's bytes, decompressed. Throws MissingPart when the reference leads nowhere. */
   get(ref: number): Uint8Array
-  /** The same in pieces that are read one after the other, so that a large part needs little memory. Throws as `get` does, at once. */
-  slices(ref: number): Iterable<Uint8Array>
+  /**
+   * The same in pieces that are read one after the other, so that a large part needs little memory. Throws as `get` does, at once.
+   * @param skipBytes left out at the beginning
+   */
+  slices(ref: number, skipBytes?: number): Iterable<Uint8Array>
   /** Lets go of a month that is about to be dropped. */
   release(month: number): void
   close(): void
@@ -57,7 +68,7 @@ export function createContentReader(folder: string): ContentReader {
     // Asked each time: the month may have been dropped, and a connection that is still open would keep its place on the disk.
     if (!existsSync(path)) {
       release(month)
-      throw new Error('content part is missing')
+      throw new MissingPart()
     }
     const db = months.get(month) ?? openReadOnly(path)
     months.set(month, db)
@@ -67,7 +78,7 @@ export function createContentReader(folder: string): ContentReader {
   const find = (ref: number): Uint8Array | string => {
     const month = Math.floor(ref / ROWS_PER_MONTH)
     const row = sql(open(month)).get.get(ref % ROWS_PER_MONTH)
-    if (!row) throw new Error('content part is missing')
+    if (!row) throw new MissingPart()
     if (row.encoding === ENCODING.file) return partFile(folder, month, row.hash)
     if (!row.data) throw new Error('content part is empty')
     return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data
@@ -77,11 +88,11 @@ export function createContentReader(folder: string): ContentReader {
       const found = find(ref)
       return typeof found === 'string' ? Bun.zstdDecompressSync(fileOf(found)) : found
     },
-    slices(ref) {
+    slices(ref, skipBytes = 0) {
       const found = find(ref)
-      if (typeof found !== 'string') return found.length === 0 ? [] : [found]
-      if (!existsSync(found)) throw new Error('content part is missing')
-      return slicesOfFrames(found)
+      if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
+      if (!existsSync(found)) throw new MissingPart()
+      return slicesOfFrames(found, skipBytes)
     },
     release,
     close() {
@@ -94,7 +105,7 @@ function fileOf(path: string): Uint8Array {
   try {
     return readFileSync(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new Error('content part is missing')
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new MissingPart()
     throw error
   }
 }

@@ -27,6 +27,8 @@ const MOST_REMEMBERED = 10_000
 /** Below this, compressing saves nothing. */
 const SMALLEST_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
+/** Content of a frame in a file. */
+const FRAME_BYTES = 128 * 1024
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
   id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
@@ -159,9 +161,14 @@ export class ContentStore {
     this.#remembered.set(rememberedKey(month, part), id)
   }
 
-  /** A part's bytes. Throws when the reference leads nowhere. */
+  /** A part's bytes. Throws MissingPart when the reference leads nowhere. */
   get(ref: ContentRef): Uint8Array {
     return this.#reader.get(ref)
+  }
+
+  /** The same in pieces of at most 256 KiB, read as they are asked for, without `skipBytes` at the beginning. Throws as `get` does, at once. */
+  slices(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
+    return this.#reader.slices(ref, skipBytes)
   }
 
   /** The databases of the months in use, for tests that fill them. */
@@ -201,7 +208,7 @@ export class ContentStore {
     }
     const path = partFile(this.#folder, month, hash)
     await this.#makeMonthFolder(month)
-    if (!existsSync(path)) await writeFileSynced(path, await Bun.zstdCompress(part, { level: ZSTD_LEVEL }))
+    if (!existsSync(path)) await writeFileSynced(path, await framesOf(part))
     // Also when the file was there: who wrote it may not have come to this yet.
     await syncFolder(dirname(path))
     return { hash, sizeBytes, encoding: ENCODING.file, data: null }
@@ -212,6 +219,14 @@ export class ContentStore {
     const made = await mkdir(join(this.#folder, monthName(month)), { recursive: true, mode: 0o700 })
     if (made !== undefined) await syncFolder(this.#folder)
   }
+}
+
+/** A large part compressed as a row of frames, so that it can be read in slices. */
+async function framesOf(part: Uint8Array): Promise<Uint8Array> {
+  const frames: Uint8Array[] = []
+  for (let from = 0; from < part.length; from += FRAME_BYTES)
+    frames.push(await Bun.zstdCompress(part.subarray(from, from + FRAME_BYTES), { level: ZSTD_LEVEL }))
+  return Buffer.concat(frames)
 }
 
 const rememberedKey = (month: number, part: Prepared): string => `${month} ${part.hash.toBase64()}`

@@ -262,7 +262,8 @@ const notJson = (): AppError =>
 const notCsv = (): AppError =>
   new AppError(415, 'unsupported_media_type', 'Send the body as CSV in UTF-8, with the header Content-Type: text/csv.')
 
-const serverBusy = (): AppError =>
+/** 503: the memory for large requests and answers is taken. */
+export const serverBusy = (): AppError =>
   new AppError(503, 'server_busy', 'The server is handling as many large requests as it can; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })

@@ -4,16 +4,23 @@
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
+import { AppError, tooMany, unauthorized } from '../errors.ts'
 import { REQUIRED_SCOPE } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
+import { errorAnswer, insufficientScope } from './error-response.ts'
 import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
+import { REFUSALS } from './refusals.ts'
 import { isApiPath } from './route-table.ts'
+import { noSuch } from './schemas.ts'
+import { invalidFields } from './validation.ts'
 
 export interface ApiInfo {
   readonly title: string
   readonly version: string
   readonly description: string
+  /** What each tag is about, by its name. */
+  readonly tags?: Readonly<Record<string, string>>
 }
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -69,19 +76,33 @@ const ERROR_SCHEMA: JsonObject = {
   },
 }
 
-const errorResponseOf = (description: string): JsonObject => ({
+/** @param example what the service answers, in a case of it */
+const errorResponseOf = (description: string, example: AppError): JsonObject => ({
   description,
-  content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+  content: {
+    'application/json': {
+      schema: { $ref: '#/components/schemas/Error' },
+      example: JSON.parse(JSON.stringify(errorAnswer(example, EXAMPLE_ID).body)) as Json,
+    },
+  },
 })
+
+const EXAMPLE_ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
 
 const COMPONENTS: JsonObject = {
   schemas: { Error: ERROR_SCHEMA },
   responses: {
-    Error: errorResponseOf('Any other error.'),
-    Unauthorized: errorResponseOf('The API key is missing or unknown.'),
-    Forbidden: errorResponseOf('The API key lacks the scope.'),
-    NotFound: errorResponseOf('There is nothing with this id in this account.'),
-    Invalid: errorResponseOf('A field is wrong; `details` names it.'),
+    Error: errorResponseOf(
+      'Any other error.',
+      tooMany('rate_limited', 'There are too many requests; wait before the next.', 1),
+    ),
+    Unauthorized: errorResponseOf('The API key is missing or unknown.', unauthorized()),
+    Forbidden: errorResponseOf('The API key lacks the scope.', insufficientScope('domains:read')),
+    NotFound: errorResponseOf('There is nothing with this id in this account.', noSuch('domain_not_found', 'domain')),
+    Invalid: errorResponseOf(
+      'A field is wrong; `details` names it.',
+      invalidFields([{ field: 'subject', message: 'is required' }]),
+    ),
   },
   securitySchemes: {
     bearer: { type: 'http', scheme: 'bearer', description: 'The API key in `Authorization: Bearer`.' },
@@ -97,7 +118,10 @@ const COMPONENTS: JsonObject = {
 const SPEC_PATH = '/openapi.json'
 
 /** The whole description of the routes under /v1, as JSON text. */
-export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): Promise<string> {
+export async function describeApi(
+  routes: readonly AnyElysia[],
+  { title, version, description, tags: tagWords = {} }: ApiInfo,
+): Promise<string> {
   const collector = new Elysia().use(swagger({ path: '/unused', specPath: SPEC_PATH, excludeStaticFile: false }))
   for (const plugin of routes) collector.use(plugin)
   const response = await collector.handle(new Request(`http://localhost${SPEC_PATH}`))
@@ -115,18 +139,18 @@ export async function describeApi(routes: readonly AnyElysia[], info: ApiInfo): 
   }
   return JSON.stringify({
     openapi: '3.1.0',
-    info,
+    info: { title, version, description },
     servers: [{ url: '/' }],
-    tags: [...tags].map((name) => ({ name })),
+    tags: [...tags].map((name) => ({ name, ...(tagWords[name] && { description: tagWords[name] }) })),
     paths,
     components: COMPONENTS,
   })
 }
 
-/** An operation with its scope in words, JSON as the only content type but for a stream, and the errors that it can give. */
+/** An operation with its scope in words, JSON as the only content type but for streams and files, and the errors that it can give. */
 function finished(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
-  const { [EVENT_STREAM]: eventStream, [BODY_FORMAT]: _, ...rest } = operation
+  const { [EVENT_STREAM]: eventStream, [BODY_FORMAT]: _, [REFUSALS]: refusals, ...rest } = operation
   const parameters = asArray(operation['parameters']).map(finishedParameter)
   const body = asObject(operation['requestBody'])
   const responses = declaredResponses(operation)
@@ -150,6 +174,7 @@ function finished(path: string, operation: JsonObject): JsonObject {
       ...(typeof scope === 'string' && scope !== '' ? { 403: ref('Forbidden') } : {}),
       ...(path.includes('{') ? { 404: ref('NotFound') } : {}),
       ...(parameters.length > 0 || body['content'] !== undefined ? { 422: ref('Invalid') } : {}),
+      ...refusalResponses(refusals),
       default: ref('Error'),
     },
   }
@@ -161,6 +186,16 @@ function declaredResponses(operation: JsonObject): JsonObject {
   const isBare = Object.values(responses).every((response) => asObject(response)['content'] === undefined)
   return isBare ? { 204: {} } : responses
 }
+
+/** What the route itself says of its errors. */
+const refusalResponses = (refusals: Json | undefined): JsonObject =>
+  Object.fromEntries(
+    Object.entries(asObject(refusals)).map(([status, refusal]) => {
+      const [code, when] = asArray(refusal).map(String)
+      if (code === undefined || when === undefined) throw new TypeError('a refusal has a code and says when it comes')
+      return [status, errorResponseOf(when, new AppError(Number(status), code, when))]
+    }),
+  )
 
 const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
 
@@ -178,17 +213,23 @@ function finishedResponse(status: string, response: Json, eventStream: Json | un
   }
 }
 
-/** The collector repeats every schema for content types that are not accepted. What is CSV is nothing else. */
+/** The collector repeats every schema for content types that are not accepted. What is a file of whatever kind is nothing else. */
 function onlyJson(content: Json): JsonObject {
-  const { [CSV_TYPE]: csv } = asObject(content)
+  const { [CSV_TYPE]: csv, 'application/json': json } = asObject(content)
   if (csv !== undefined) return { [CSV_TYPE]: csv }
-  const { schema } = asObject(asObject(content)['application/json'])
+  if (json === undefined) return asObject(content)
+  const { schema } = asObject(json)
   return { 'application/json': schema === undefined ? {} : { schema: standardSchema(schema) } }
 }
 
 function finishedParameter(parameter: Json): JsonObject {
   const { schema, ...rest } = asObject(parameter)
-  const { description, ...standard } = asObject(standardSchema(schema ?? {}))
+  const { description, anyOf, ...standard } = asObject(standardSchema(schema ?? {}))
+  // What a path has is a text; handlers read null where its encoding is broken.
+  const variants = asArray(anyOf).filter((variant) => rest['in'] !== 'path' || asObject(variant)['type'] !== 'null')
+  const [only] = variants
+  if (variants.length === 1) Object.assign(standard, only)
+  else if (variants.length > 1) standard['anyOf'] = variants
   return { ...rest, ...(description === undefined ? {} : { description }), schema: standard }
 }
 

@@ -29,9 +29,12 @@ export const OptionalNullable = <T extends TSchema>(schema: T, options: SchemaOp
 
 /** One of the given strings; the 422 lists them. */
 export const OneOf = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
-  Type.Union(
-    values.map((value) => Type.Literal(value as T[number])),
-    options,
+  // Said in words: of a union of a list, Elysia makes `never` in responses.
+  Type.Unsafe<T[number]>(
+    Type.Union(
+      values.map((value) => Type.Literal(value)),
+      options,
+    ),
   )
 
 /** A date-time on the wire of a response. Not checked again: we wrote it. */

@@ -2,7 +2,6 @@
  * @module Parses a message that came in (RFC 5322, RFC 2045 to 2047, RFC 2231, RFC 6532), whatever a stranger made of it, within bounds of time and
  * memory. Stands on the splitter, the word decoder and the address parser that mailparser is made of. Makes no text of HTML and no HTML of text.
  */
-import { pipeline } from 'node:stream/promises'
 import { type MimeNode, Splitter } from '@zone-eu/mailsplit'
 import libmime from 'libmime'
 import { decodeHtml, decodeText } from './charset.ts'
@@ -113,18 +112,46 @@ type SplitterOutput = MimeNode | { readonly type: 'data' | 'body'; readonly node
 async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
   const splitter = new Splitter({ ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES })
   const reader = new PartReader(newFile)
-  try {
-    await pipeline(pieces, splitter, async (found: AsyncIterable<SplitterOutput>) => {
-      for await (const item of found) {
-        if (item.type === 'node') reader.begin(item)
-        else reader.take(item)
+  // Without a pipeline, which costs more than an ordinary message.
+  const split = new Promise<void>((resolve, reject) => {
+    splitter.on('data', (found: SplitterOutput) => {
+      try {
+        if (found.type === 'node') reader.begin(found)
+        else reader.take(found)
+      } catch (error) {
+        splitter.destroy(error instanceof Error ? error : new Error(String(error)))
       }
     })
+    splitter.on('error', reject)
+    splitter.on('close', () => reject(new Error('the splitter was closed')))
+    splitter.on('end', resolve)
+  })
+  try {
+    await Promise.all([split, writeAll(splitter, pieces)])
   } catch (error) {
+    splitter.destroy()
     throw refused(error)
   }
   return reader.end()
 }
+
+async function writeAll(splitter: Splitter, pieces: Iterable<Buffer>): Promise<void> {
+  for (const piece of pieces) {
+    if (splitter.destroyed) return
+    if (!splitter.write(piece)) await drained(splitter)
+  }
+  if (!splitter.destroyed) splitter.end()
+}
+
+/** Resolves when it takes more, or nothing any more. */
+const drained = (stream: Splitter): Promise<void> =>
+  new Promise((resolve) => {
+    const done = () => {
+      stream.off('drain', done).off('close', done)
+      resolve()
+    }
+    stream.on('drain', done).on('close', done)
+  })
 
 type MessageContent = Pick<ParsedMessage, 'text' | 'html' | 'attachments'>
 
@@ -197,7 +224,8 @@ class PartReader {
           : this.#texts
         : undefined
     const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
-    const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, texts?.roomBytes ?? 0)
+    // Of a text one character more, to see whether one was cut in half.
+    const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, (texts?.roomBytes ?? 0) + LONGEST_CHARACTER_BYTES)
     open.reading = { type, filename, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
     return open.reading
   }
@@ -274,18 +302,19 @@ class TextParts {
   }
 }
 
+/** Of UTF-8. */
+const LONGEST_CHARACTER_BYTES = 4
 /** A line that is longer is cut inside. */
 const LONGEST_LINE_LEFT_OUT = 64 * 1024
 
 /** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
 function cutBefore(bytes: Uint8Array, mostBytes: number): Uint8Array {
-  if (bytes.length <= mostBytes) return bytes
   if (mostBytes === 0) return bytes.subarray(0, 0)
   const lineEnd = bytes.lastIndexOf(0x0a, mostBytes - 1) + 1
   // Even, for charsets of two octets.
   if (lineEnd > mostBytes - LONGEST_LINE_LEFT_OUT) return bytes.subarray(0, lineEnd - (lineEnd % 2))
   let end = mostBytes
-  while (end > mostBytes - 4 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  while (end > mostBytes - LONGEST_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
   return bytes.subarray(0, end)
 }
 

@@ -144,6 +144,9 @@ describe('the domain of a mailbox', () => {
     await refused('silent.test', 'inbound_not_enabled')
     for (const domain_id of ['x', '01234567-89ab-7def-8123-456789abcdef'])
       expectRefusal(await create(service, { domain_id }), 422, 'domain_not_found', 'domain_id')
+    expect(at((await create(service, { domain_id: VERIFIED })).body, 'message')).toBe(
+      'Give the id of a domain, not its name; GET /v1/domains lists them.',
+    )
     service.app.db.run('UPDATE domains SET inbound_enabled = 0')
     const none = await create(service)
     expectRefusal(none, 422, 'no_inbound_domain', 'domain_id')

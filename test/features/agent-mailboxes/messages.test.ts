@@ -50,7 +50,7 @@ async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: strin
 }
 
 describe('a message', () => {
-  test('has everything in its detail, and all but the bodies in the list; neither reads it', async () => {
+  test('has everything in its detail, and all but the authentication in the list; neither reads it', async () => {
     await using service = await createMailboxApi()
     const { actor } = service
     const mailbox = await service.newMailbox({ local_part: 'support' })
@@ -105,18 +105,41 @@ describe('a message', () => {
       received_at: now,
       created_at: now,
     }
-    expect((await service.api('GET', service.path(mailbox, '/messages'))).body).toEqual({
-      data: [summary],
-      pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
-    })
-    expect(await detailOf(service, mailbox, `/messages/${id}`)).toEqual({
+    const row = {
       ...summary,
       text_body: 'Yes.\n\n> Really?',
       text_body_stripped: 'Yes.',
       html_body: '<p onclick="x()">Yes.</p>',
-      authentication: AUTHENTICATION,
-    })
+    }
+    for (const list of ['/messages', '/messages/search?q=really'])
+      expect((await service.api('GET', service.path(mailbox, list))).body).toEqual({
+        data: [row],
+        pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+      })
+    expect(await detailOf(service, mailbox, `/messages/${id}`)).toEqual({ ...row, authentication: AUTHENTICATION })
     expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
+  })
+
+  test('in a list and a search has the first 32 KiB of each body, and says so; by itself it has all', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    // The bound falls into the middle of a character.
+    const [text, html] = [`pelican ${'x'.repeat(32 * KiB - 9)}ü`, `<p>${'y'.repeat(300 * KiB)}`]
+    const whole = await service.deliver(mailbox, { text: 'pelican', html: 'y'.repeat(32 * KiB) })
+    const long = await service.deliver(mailbox, { text, html })
+    for (const list of ['/messages', '/messages/search?q=pelican'])
+      expect(
+        (await rowsOf(service, mailbox, list)).map(({ id, text_body, html_body, truncated }) => ({
+          id,
+          text_body,
+          html_body,
+          truncated,
+        })),
+      ).toEqual([
+        { id: long, text_body: text.slice(0, -1), html_body: html.slice(0, 32 * KiB), truncated: true },
+        { id: whole, text_body: 'pelican', html_body: 'y'.repeat(32 * KiB), truncated: undefined },
+      ])
+    expect(await detailOf(service, mailbox, `/messages/${long}`)).toMatchObject({ text_body: text, html_body: html })
   })
 
   test('with nothing but an envelope is kept too, under the envelope’s sender', async () => {
@@ -178,7 +201,7 @@ describe('a message', () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(other)
-    for (const rest of ['', '/attachments', '/attachments/0'])
+    for (const rest of ['', '/attachments', '/attachments/0', '/raw'])
       expectRefusal(await service.api('GET', service.path(mailbox, `/messages/${id}${rest}`)), 404, 'message_not_found')
     const [thread] = await rowsOf(service, other, '/threads')
     expectRefusal(
@@ -468,6 +491,55 @@ describe('a search', () => {
     const found = async (q: string) =>
       (await rowsOf(service, mailbox, `/messages/search?q=${q}`)).map((row) => row['id'])
     expect([await found('early'), await found('late')]).toEqual([[id], []])
+  })
+})
+
+describe('the raw form of a message', () => {
+  test('is what came in, below the trace fields of this host and without results that claim to be ours', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const raw = [
+      'Authentication-Results: mail.tassis.test; dmarc=pass header.from=bank.test',
+      'From: Ada <ada@example.com>',
+      '',
+      'Hello.',
+      '',
+    ].join('\r\n')
+    const id = await service.deliver(mailbox, { raw, tls: 'TLSv1.3 TLS_AES_256_GCM_SHA384' })
+    service.clock.advance(hours(1))
+    const answer = await fetch(`${service.url}${service.path(mailbox, `/messages/${id}/raw`)}`, {
+      headers: { authorization: `Bearer ${service.key}` },
+    })
+    expect([answer.headers.get('content-type'), answer.headers.get('content-disposition')]).toEqual([
+      'message/rfc822',
+      `attachment; filename="${id}.eml"`,
+    ])
+    const [head = '', body] = (await answer.text()).split('\r\n\r\n')
+    expect(body).toBe('Hello.\r\n')
+    expect(head).toStartWith(
+      'Return-Path: <ada@example.com>\r\nAuthentication-Results: mail.tassis.test;\r\n iprev=pass',
+    )
+    expect(head.slice(head.indexOf('Received:'))).toBe(
+      [
+        'Received: from mx.example.com',
+        '\t(mx.example.com [192.0.2.7])',
+        '\tby mail.tassis.test with ESMTPS (TLSv1.3 TLS_AES_256_GCM_SHA384);',
+        `\t${new Date(NOW).toUTCString().replace('GMT', '+0000')}`,
+        'From: Ada <ada@example.com>',
+      ].join('\r\n'),
+    )
+  })
+
+  test('is a 404 for one that was sent, and for one that is older than raw messages are kept', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const received = await service.deliver(mailbox, { messageId: '<1@x>', raw: 'A: 1\r\n\r\n' })
+    await sendReply(service, mailbox, '<1@x>')
+    const raw = (id: unknown) => service.api('GET', service.path(mailbox, `/messages/${id}/raw`))
+    const [sent] = (await rowsOf(service, mailbox, '/messages/search?q=pelican')).map(({ id }) => id)
+    expectRefusal(await raw(sent), 404, 'no_raw_message')
+    service.clock.advance(days(31))
+    expectRefusal(await raw(received), 404, 'raw_message_gone')
   })
 })
 

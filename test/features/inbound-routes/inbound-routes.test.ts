@@ -159,6 +159,22 @@ describe('422 and nothing is stored for', () => {
     expect((await api('GET', '/v1/inbound-routes')).body).toMatchObject({ data: [made], pagination: { total: 1 } })
   })
 
+  test('an unknown match type, or a domain by its name, in words that say what can be', async () => {
+    await using service = await startRouteService()
+    const { api, domainId } = service
+    for (const [body, message] of [
+      [
+        { domain_id: domainId, pattern: 'a', match_type: 'regex' },
+        'match_type must be one of exact, prefix, catch_all (also spelled catchall).',
+      ],
+      [
+        { domain_id: INBOUND, pattern: 'a', match_type: 'exact' },
+        'Give the id of a domain, not its name; GET /v1/domains lists them.',
+      ],
+    ] as const)
+      expect(at((await api('POST', '/v1/inbound-routes', body)).body, 'message')).toBe(message)
+  })
+
   test('a URL that leads to a private address, unless the operator allows it', async () => {
     await using service = await startRouteService({ settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' } })
     const { api, domainId } = service
@@ -200,11 +216,11 @@ test('a domain has one route of a pattern and match type, however it is written:
   expectRefusal(refused, 409, 'inbound_route_exists')
   expect(at(refused.body, 'message')).toContain(id)
   const prefix = await addRoute({ match_type: 'prefix' })
-  await addRoute({ match_type: 'catch_all', pattern: 'a' })
-  expectRefusal(
-    await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' }),
-    409,
-    'inbound_route_exists',
+  const all = await addRoute({ match_type: 'catch_all', pattern: 'a' })
+  const another = await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' })
+  expectRefusal(another, 409, 'inbound_route_exists')
+  expect(at(another.body, 'message')).toBe(
+    `The domain ${INBOUND} has a catch_all route already; change ${all.id} in its place.`,
   )
   expectRefusal(
     await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }),

@@ -102,6 +102,8 @@ test('mail that was taken for one account stays with it when the domain is anoth
   const { mailboxes } = await apply(app, [destination as Destination], await testReceived(app))
   expect(mailboxes).toEqual([])
   expect(app.db.query('SELECT count(*) AS n FROM mailbox_messages').get()).toEqual({ n: 0 })
-  const totals = [before, after].map(({ accountId }) => listInbound(app.db, accountId, { limit: 10, offset: 0 }).total)
+  const totals = [before, after].map(
+    ({ accountId }) => listInbound(app.db, accountId, {}, { limit: 10, offset: 0 }).total,
+  )
   expect(totals).toEqual([1, 0])
 })

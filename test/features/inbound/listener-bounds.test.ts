@@ -120,7 +120,9 @@ describe('a client that', () => {
   })
 
   test('hands in more octets an hour than allowed is told to wait at MAIL, whatever became of them', async () => {
-    await using fixture = await startTestListener({ config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB } })
+    await using fixture = await startTestListener({
+      config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB },
+    })
     await using client = await fixture.greeted()
     await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
     expect([

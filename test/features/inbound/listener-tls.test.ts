@@ -6,16 +6,16 @@ import { join } from 'node:path'
 import { ManualClock } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
-import { createCertificateAuthority } from '#test/support/certificates.ts'
+import { type CertificateOptions, createCertificateAuthority } from '#test/support/certificates.ts'
 import { type ListenerFixture, startTestListener } from './listener-fixture.ts'
 
 const authority = createCertificateAuthority()
 
 /** A folder with the files of a certificate, gone at the end. */
-function certificateFiles(names: readonly string[]) {
+function certificateFiles(names: readonly string[], times: CertificateOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
   const files = { tlsCertFile: join(folder, 'cert.pem'), tlsKeyFile: join(folder, 'key.pem') }
-  const certificate = authority.issue(names)
+  const certificate = authority.issue(names, times)
   writeFileSync(files.tlsCertFile, certificate.cert)
   writeFileSync(files.tlsKeyFile, certificate.key)
   return { ...files, files, folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
@@ -94,7 +94,7 @@ describe('the certificate', () => {
     writeFileSync(given.tlsKeyFile, renewed.key)
     clock.advance(minutes(1))
     names.push(await nameAt(fixture))
-    const reasons = fixture.logged.flatMap(({ level, reason }) => (level === 'warn' ? [reason] : []))
+    const reasons = fixture.logged.flatMap(({ level, reason }) => (level === 'warn' && reason ? [reason] : []))
     expect({ names, reasons }).toEqual({
       names: ['DNS:first.test', 'DNS:first.test', 'DNS:first.test', 'DNS:second.test'],
       reasons: [
@@ -103,6 +103,19 @@ describe('the certificate', () => {
         `TASSIS_TLS_KEY_FILE is "${given.tlsKeyFile}", which cannot be read; give the path of a readable PEM file.`,
       ],
     })
+  })
+
+  test.each([
+    ['for another name', ['first.test'], {}, ['names']],
+    ['that has expired', ['mx.tassis.test'], { notAfter: new Date(Date.UTC(2021, 0, 1)) }, ['validTo']],
+    ['that is in order', ['mx.tassis.test'], {}, []],
+  ] as const)('%s is used; what is wrong with it is said at the start', async (_, names, times, expected) => {
+    using given = certificateFiles(names, times)
+    await using fixture = await startTestListener({ config: given.files, clock: new ManualClock() })
+    const facts = fixture.logged.flatMap((line) =>
+      line['level'] === 'warn' ? ['names', 'validTo'].filter((name) => name in line) : [],
+    )
+    expect([await nameAt(fixture), facts]).toEqual([`DNS:${names[0]}`, [...expected]])
   })
 
   test.each([

@@ -275,7 +275,7 @@ describe('a message', () => {
   })
 
   describe('that is for no tenant', () => {
-    const TOO_LARGE = '552 5.3.4 To this address a message may have 1 MiB'
+    const TOO_LARGE = '552 5.3.4 A message to this address may have 1 MiB at most'
     const line = `${'x'.repeat(1022)}\r\n`
     const startSmall = () =>
       startTestListener({

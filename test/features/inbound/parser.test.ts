@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
+import { filePrefix } from '#features/inbound/parse-protocol.ts'
 import { createParser, type ParseAnswer, type ParseRequest, type Parser } from '#features/inbound/parser.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
@@ -166,6 +168,36 @@ test('a message that is not in the store rejects', async () => {
     'the raw message could not be read: content part is missing',
   )
   expect((await bench.parser.parse(request)).message?.subject).toBe('there')
+})
+
+test('a message that is damaged in the store rejects as unreadable, one whose attachments cannot be written does not', async () => {
+  await using bench = await createBench()
+  const large = `Content-Type: a/b\r\nContent-Transfer-Encoding: base64\r\n\r\n${randomBytes(3_000_000).toString('base64')}\r\n`
+  const damaged = await bench.request(large)
+  const month = join(bench.app.config.dataDir, 'raw-mail', '2026-11')
+  const [name = ''] = readdirSync(month)
+  const whole = readFileSync(join(month, name))
+  writeFileSync(join(month, name), whole.subarray(0, whole.length - 1000))
+  const nameOf = (promise: Promise<unknown>) => promise.then(String, (error: Error) => error.constructor.name)
+  expect(await nameOf(bench.parser.parse(damaged))).toBe('RawUnreadable')
+
+  writeFileSync(join(month, name), whole)
+  const incoming = join(bench.app.config.dataDir, 'content', 'incoming')
+  // As the second message's first attachment will be named.
+  writeFileSync(join(incoming, `${filePrefix(2)}0.zst`), '')
+  expect(await nameOf(bench.parser.parse(damaged))).toBe('Error')
+  const { message: parsed } = await bench.parser.parse(damaged)
+  expect(parsed?.attachments.length).toBe(1)
+})
+
+test('waits for DNS as long as it is told', async () => {
+  await using bench = await createBench()
+  const from = 'ann@silent.example'
+  const { message: parsed, authentication } = await bench.parse(message('slow', from), {
+    mailFrom: from,
+    authenticationMs: 10,
+  })
+  expect([parsed?.subject, authentication.spf]).toEqual(['slow', 'temperror'])
 })
 
 test('attachments of every encoding arrive byte for byte, whatever they share a buffer with in the Worker', async () => {

@@ -2,14 +2,15 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { createMailbox } from '#features/agent-mailboxes/mailboxes.ts'
 import type { Actor } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
-import { bodyText, findInbound, listInbound } from '#features/inbound/inbound-emails.ts'
-import type { ParseAnswer, ParseRequest, Parser } from '#features/inbound/parser.ts'
+import { findInbound, listInbound } from '#features/inbound/inbound-emails.ts'
+import { type ParseAnswer, type ParseRequest, type Parser, ParserUnavailable } from '#features/inbound/parser.ts'
 import { countWaiting, InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
 import { inboundStatusName } from '#features/inbound/status.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { listOperatorMail } from '#features/postmaster/store.ts'
 import type { Destination } from '#features/received.ts'
+import { bodyText } from '#features/received-parts.ts'
 import { listReports } from '#features/reports/store.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -138,7 +139,7 @@ async function hurried(run: () => Promise<void>): Promise<void> {
 }
 
 const stored = () =>
-  listInbound(service.app.db, actor.accountId, { limit: 100, offset: 0 }).emails.map((email) => ({
+  listInbound(service.app.db, actor.accountId, {}, { limit: 100, offset: 0 }).emails.map((email) => ({
     rcptTo: email.rcptTo,
     status: inboundStatusName(email.status),
     route: email.routeUuid !== null,
@@ -212,7 +213,7 @@ describe('a message for a domain', () => {
     expect(await processed(1)).toEqual([
       { rcptTo: ['agent@inbound.test', 'other@inbound.test'], status: 'failed', route: false, subject: '' },
     ])
-    const [email] = listInbound(service.app.db, actor.accountId, { limit: 1, offset: 0 }).emails
+    const [email] = listInbound(service.app.db, actor.accountId, {}, { limit: 1, offset: 0 }).emails
     expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual(['Too deep.', 26])
   })
 })
@@ -377,11 +378,53 @@ describe('a message is processed once', () => {
     expect(parser.asked).toEqual([])
   })
 
+  test('a disk that fails and a parser that cannot be started are no fault of a message, however long it takes', async () => {
+    await hurried(async () => {
+      const failures = [
+        ...Array.from({ length: 10 }, () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })),
+        ...Array.from({ length: 10 }, () => new ParserUnavailable('the parse worker could not be started')),
+      ]
+      await take(to('a'))
+      begin(
+        parserOf(async () => {
+          const failure = failures.pop()
+          if (failure) throw failure
+          return PARSED
+        }),
+      )
+      expect(await processed(1)).toEqual([
+        { rcptTo: ['a@inbound.test'], status: 'no_route', route: false, subject: 'Hello' },
+      ])
+    })
+  })
+
   test('a message whose domain was deleted meanwhile leaves the queue', async () => {
     await take(to('a'))
     service.app.db.run('PRAGMA foreign_keys = OFF')
     service.app.db.run('DELETE FROM domains')
     begin(parserOf(async () => PARSED))
     expect(await processed(0)).toEqual([])
+  })
+})
+
+describe('DNS that says nothing', () => {
+  test('has 20 seconds for a message, and less the more messages wait for it', async () => {
+    const parser = parserOf(() => new Promise(() => {}))
+    const processor = begin(parser)
+    for (let n = 0; n < 130; n++) await take(to(`n${n}`))
+    await eventually(() => parser.asked.length >= 128)
+    await processor.stop(0)
+    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual(
+      Array.from({ length: 128 }, (_, n) => (n < 16 ? 20_000 : Math.round((20_000 * 16) / (n + 1)))),
+    )
+  })
+
+  test('has 2 seconds for a message with which the process died, because all others wait', async () => {
+    await take(to('a'))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
+    const parser = parserOf(async () => PARSED)
+    begin(parser)
+    await processed(1)
+    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual([2_000])
   })
 })

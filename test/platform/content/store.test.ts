@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
-import { createContentReader } from '#platform/content/read.ts'
+import { createContentReader, MissingPart } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 
@@ -77,6 +77,45 @@ test('a reference that leads nowhere throws', async () => {
   const [ref = 0] = await store.put([bytes(10, 1)], NOVEMBER)
   expect(() => store.get(ref + 1)).toThrow('content part is missing')
   await store.close()
+})
+
+describe('a part in slices', () => {
+  test('is the part, from any place on, and a large one is never read as a whole', async () => {
+    const store = new ContentStore(newFolder())
+    const sizes = [0, 1, 200, 262_144, 262_145, 1_000_000]
+    const parts = sizes.map((length, seed) => bytes(length, seed))
+    const refs = await store.put(parts, NOVEMBER)
+    for (const [index, ref] of refs.entries()) {
+      const part = parts[index] ?? new Uint8Array()
+      for (const skip of [0, 1, 131_071, 131_072, 131_073, 262_144, 999_999, 2_000_000]) {
+        const slices = [...store.slices(ref, skip)]
+        expect([index, skip, Buffer.compare(Buffer.concat(slices), part.subarray(skip))]).toEqual([index, skip, 0])
+        expect(Math.max(0, ...slices.map(({ length }) => length))).toBeLessThanOrEqual(256 * 1024)
+      }
+    }
+    await store.close()
+  })
+
+  test('from a place on is the same of a file that does not say how long its frames are', async () => {
+    const store = new ContentStore(newFolder())
+    const part = bytes(700_000, 4)
+    const ref = await store.adopt(await spooled(newFolder(), part), NOVEMBER)
+    for (const skip of [0, 1, 699_999, 700_000])
+      expect(Buffer.compare(Buffer.concat([...store.slices(ref, skip)]), part.subarray(skip))).toBe(0)
+    await store.close()
+  })
+
+  test('that is not there throws MissingPart at once, wherever it is missing', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const [small = 0, large = 0] = await store.put([bytes(10, 1), bytes(300_000, 2)], NOVEMBER)
+    for (const read of [() => store.get(small + 10), () => store.slices(small + 10)]) expect(read).toThrow(MissingPart)
+    rmSync(join(folder, '2026-11'), { recursive: true })
+    for (const read of [() => store.get(large), () => store.slices(large)]) expect(read).toThrow(MissingPart)
+    rmSync(join(folder, '2026-11.db'))
+    for (const read of [() => store.get(small), () => store.slices(small)]) expect(read).toThrow(MissingPart)
+    await store.close()
+  })
 })
 
 /** A spooled file as the listener makes it: compressed as a stream, so that its size is not in it. */

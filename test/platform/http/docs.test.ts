@@ -1,7 +1,15 @@
 import { expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { requires } from '#platform/http/access.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
+import { fileAnswer } from '#platform/http/download.ts'
+import { describeApi } from '#platform/http/openapi.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { Nullable } from '#platform/http/schemas.ts'
 import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const INFO = { title: 'Boxes & <more>', version: '1.2.3', description: 'A test.' }
 
 const startWithDocs = () => {
@@ -15,7 +23,10 @@ interface Operation {
   description: string
   parameters: { name: string; in: string; schema: object; required: boolean; description?: string }[]
   requestBody?: { content: Record<string, { schema: object }> }
-  responses: Record<string, { description?: string; $ref?: string; content?: Record<string, { schema: object }> }>
+  responses: Record<
+    string,
+    { description?: string; $ref?: string; content?: Record<string, { schema: object; example?: object }> }
+  >
 }
 
 interface Description {
@@ -84,6 +95,66 @@ test('our own schema words become standard ones', async () => {
       metadata: { anyOf: [{ type: 'object', additionalProperties: {} }, { type: 'null' }] },
     },
   })
+})
+
+test('a route tells the media type of its file, its own errors with an example each, and a path of texts', async () => {
+  const detail = { summary: 'Get a lid', tags: ['Lids'], ...requires('boxes:read') }
+  const routes = new Elysia({ prefix: '/v1/lids' })
+    .get('/:id/picture', () => '', {
+      params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the lid.' }) }),
+      detail: {
+        ...detail,
+        ...fileAnswer('The picture.', 'image/png'),
+        ...refuses({ 409: ['lid_open', 'It is open.'] }),
+      },
+    })
+    .get('/any', () => '', { detail: { ...detail, ...fileAnswer('Whatever it is.') } })
+    .delete('/all', () => '', { detail: { ...detail, ...refuses({ 408: ['lid_stuck', 'It is stuck.'] }) } })
+  const text = await describeApi([routes], { ...INFO, tags: { Lids: 'What lies on boxes.', Boxes: 'Unused.' } })
+  expect(text).not.toContain('x-refusals')
+  const description = JSON.parse(text) as Description & { tags: object[] }
+  expect([description.info, description.tags]).toEqual([INFO, [{ name: 'Lids', description: 'What lies on boxes.' }]])
+  const { paths } = description
+  const picture = paths['/v1/lids/{id}/picture']?.['get']
+  expect(picture?.parameters).toEqual([
+    { name: 'id', in: 'path', required: true, description: 'Id of the lid.', schema: { type: 'string' } },
+  ])
+  const file = { schema: { type: 'string', format: 'binary' } }
+  expect(picture?.responses['200']).toEqual({ description: 'The picture.', content: { 'image/png': file } })
+  expect(paths['/v1/lids/any']?.['get']?.responses['200']?.content).toEqual({ '*/*': file })
+  const error = { code: 'lid_open', message: 'It is open.', type: 'conflict' }
+  expect(picture?.responses['409']).toEqual({
+    description: 'It is open.',
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/Error' },
+        example: { error: { ...error, docs_url: null }, ...error, request_id: expect.stringMatching(UUID) },
+      },
+    },
+  })
+  expect(Object.keys(paths['/v1/lids/all']?.['delete']?.responses ?? {})).toEqual([
+    '204',
+    '401',
+    '403',
+    '408',
+    'default',
+  ])
+})
+
+test('every error in the description has an example that fits it', async () => {
+  const { components } = await describeTestApi()
+  const examples = Object.entries(components.responses).map(([name, response]) => {
+    const { content } = response as { content: Record<string, { example?: { code: string; type: string } }> }
+    const { code, type } = content['application/json']?.example ?? {}
+    return [name, code, type]
+  })
+  expect(examples).toEqual([
+    ['Error', 'rate_limited', 'rate_limit_exceeded'],
+    ['Unauthorized', 'invalid_api_key', 'authentication_error'],
+    ['Forbidden', 'insufficient_scope', 'permission_error'],
+    ['NotFound', 'domain_not_found', 'not_found'],
+    ['Invalid', 'validation_failed', 'validation_error'],
+  ])
 })
 
 test('authentication and scopes are in the description', async () => {

@@ -1,14 +1,20 @@
-import { expect, test } from 'bun:test'
-import { download } from '#platform/http/download.ts'
+import { describe, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import { ManualClock } from '#platform/clock.ts'
+import { DOWNLOAD_BYTES, download, pacedStream, streamedDownload } from '#platform/http/download.ts'
+import { KiB, MiB, seconds } from '#platform/units.ts'
+import { startTestServer } from './fixture.ts'
+import { openRaw, until } from './raw-client.ts'
 
 const headersOf = (contentType: string, filename: string | null) => {
-  const { headers } = download(Buffer.from('x'), contentType, filename)
+  const { headers } = download(Buffer.from('x'), { contentType, filename })
   return [headers.get('content-type'), headers.get('content-disposition')]
 }
 
 test.each<[type: string, name: string | null, contentType: string, disposition: string]>([
   ['application/pdf', 'Rechnung.pdf', 'application/pdf', 'attachment; filename="Rechnung.pdf"'],
-  ['text/html', null, 'text/html', 'attachment'],
+  ['text/html', null, 'application/octet-stream', 'attachment'],
+  ['image/svg+xml', 'a.svg', 'application/octet-stream', 'attachment; filename="a.svg"'],
   ['text/plain', '', 'text/plain', 'attachment'],
   ['text/plain; charset=utf-8', 'a.txt', 'application/octet-stream', 'attachment; filename="a.txt"'],
   [
@@ -32,8 +38,148 @@ test.each<[type: string, name: string | null, contentType: string, disposition: 
 })
 
 test('a browser saves it, guesses nothing and loads nothing, whatever it is', async () => {
-  const answer = download(Buffer.from('<script>1</script>'), 'text/html', 'a.html')
+  const answer = download(Buffer.from('<script>1</script>'), { contentType: 'text/html', filename: 'a.html' })
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff')
   expect(answer.headers.get('content-security-policy')).toBe("sandbox; default-src 'none'")
   expect(await answer.text()).toBe('<script>1</script>')
+})
+
+const FILE = { contentType: 'text/plain', filename: 'a.txt' }
+
+/** Slices of 64 KiB, and what became of them. */
+function sliced(count: number, fail = Number.POSITIVE_INFINITY) {
+  const state = { read: 0, closed: 0 }
+  function* slices() {
+    try {
+      for (let n = 0; n < count; n++) {
+        if (n === fail) throw new Error('the disk is broken')
+        state.read++
+        yield new Uint8Array(64 * KiB).fill(97)
+      }
+    } finally {
+      state.closed++
+    }
+  }
+  return { state, slices }
+}
+
+describe('a long download', () => {
+  /** A server with one route that gives `slices`. */
+  function serve(open: () => Iterable<Uint8Array>, options: { memoryBudgetBytes?: number } = {}) {
+    const clock = new ManualClock(Date.UTC(2026, 2, 15))
+    const route = new Elysia().get('/file', ({ request }) =>
+      streamedDownload(
+        { clock, memory: server.memory, log: { error: (_, message) => void errors.push(message) } },
+        request,
+        open,
+        FILE,
+      ),
+    )
+    const errors: string[] = []
+    const server = startTestServer({ routes: [route], ...options })
+    return { server, clock, errors, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
+  }
+
+  test('comes whole, and holds its memory until its end', async () => {
+    const { state, slices } = sliced(20)
+    await using it = serve(slices)
+    const answer = await it.server.request('/file')
+    expect(it.server.memory.inUseBytes).toBe(DOWNLOAD_BYTES)
+    expect([answer.headers.get('content-type'), (await answer.bytes()).length]).toEqual(['text/plain', 20 * 64 * KiB])
+    expect([it.server.memory.inUseBytes, state]).toEqual([0, { read: 20, closed: 1 }])
+  })
+
+  test('is read no further than its client takes it, and closed when the client goes', async () => {
+    const { state, slices } = sliced(10_000)
+    await using it = serve(slices)
+    using raw = await openRaw(it.server.port)
+    raw.socket.pause()
+    raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
+    // Until the buffers of the sockets are full.
+    let before = -1
+    await until(() => {
+      const isSame = before === state.read && before > 0
+      before = state.read
+      return isSame
+    })
+    expect(state.read).toBeLessThan(1000)
+    raw.socket.destroy()
+    await until(() => state.closed === 1)
+    expect(it.server.memory.inUseBytes).toBe(0)
+  })
+
+  test('is a 503 that says when to come again while there is no memory for another', async () => {
+    await using it = serve(() => [Buffer.from('x')], { memoryBudgetBytes: 1 * MiB })
+    const reservation = it.server.memory.reserve(1 * MiB - DOWNLOAD_BYTES)
+    const answer = await it.server.request('/file')
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '2'])
+    reservation?.release()
+    expect(await (await it.server.request('/file')).text()).toBe('x')
+  })
+
+  test('that cannot be opened answers with its error, and HEAD with the headers alone; neither holds memory', async () => {
+    let isMissing = true
+    const { state, slices } = sliced(1)
+    await using it = serve(() => {
+      if (isMissing) throw new Error('missing')
+      return slices()
+    })
+    for (const method of ['GET', 'HEAD']) expect((await it.server.request('/file', { method })).status).toBe(500)
+    isMissing = false
+    const head = await it.server.request('/file', { method: 'HEAD' })
+    expect([head.status, head.headers.get('content-disposition'), await head.text()]).toEqual([
+      200,
+      'attachment; filename="a.txt"',
+      '',
+    ])
+    expect([it.server.memory.inUseBytes, state.read]).toEqual([0, 0])
+  })
+
+  test('that cannot be read to its end is logged, and never ends as if it were whole', async () => {
+    const { state, slices } = sliced(5, 3)
+    await using it = serve(slices)
+    using raw = await openRaw(it.server.port)
+    raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(await raw.closed).not.toEndWith('\r\n0\r\n\r\n')
+    expect([it.errors, state, it.server.memory.inUseBytes]).toEqual([
+      ['a download could not be read to its end'],
+      { read: 3, closed: 1 },
+      0,
+    ])
+  })
+
+  test('that its client takes nothing of for a minute is over: its memory is free, its connection is cut', async () => {
+    const { state, slices } = sliced(10_000)
+    await using it = serve(slices)
+    using raw = await openRaw(it.server.port)
+    raw.socket.pause()
+    raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => {
+      it.clock.advance(seconds(60))
+      return state.closed === 1
+    })
+    expect(it.server.memory.inUseBytes).toBe(0)
+    raw.socket.resume()
+    expect(await raw.closed).not.toEndWith('\r\n0\r\n\r\n')
+  })
+})
+
+test('small slices go together, and the minute without a reader begins anew with each read', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15))
+  const events: string[] = []
+  const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))
+  const reader = pacedStream({ clock }, slices, {
+    over: () => events.push('over'),
+    stalled: () => events.push('stalled'),
+    failed: () => events.push('failed'),
+  }).getReader()
+  const sizes: number[] = []
+  for (let n = 0; n < 3; n++) {
+    clock.advance(seconds(59))
+    sizes.push((await reader.read()).value?.length ?? 0)
+  }
+  expect([sizes, events]).toEqual([[64 * KiB, 64 * KiB, 64 * KiB], []])
+  clock.advance(seconds(60))
+  expect(events).toEqual(['over', 'stalled'])
+  await expect(reader.read()).rejects.toThrow('the download is over')
 })

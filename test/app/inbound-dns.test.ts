@@ -1,0 +1,53 @@
+/** Names that strangers write into mail, and the DNS behind them. */
+import { expect, test } from 'bun:test'
+import { receiveMessage } from '#features/inbound/receive.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { seconds } from '#platform/units.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+
+const MESSAGES = 100
+const MOST_EXCHANGES_OF_DELIVERY = 256
+/** A key is only asked for when the body is the one that was signed. */
+const BODY = 'Hi.\r\n'
+const BODY_HASH = new Bun.CryptoHasher('sha256').update(BODY).digest('base64')
+
+test('silent DNS servers behind the senders of incoming mail hold up no look-up of delivery', async () => {
+  const zone: Zone = { 'customer.test': { MX: [{ preference: 10, exchange: 'mx.customer.test' }] } }
+  for (let n = 0; n < MESSAGES; n++) {
+    zone[`s${n}.test`] = 'SILENCE'
+    zone[`k._domainkey.s${n}.test`] = 'SILENCE'
+    zone[`${n}.2.0.192.in-addr.arpa`] = 'SILENCE'
+  }
+  await using dns = await startDnsServer(zone)
+  // Nothing times out: its clock stands still.
+  const clock = new ManualClock(Date.UTC(2026, 10, 3))
+  await using service = await createTestApp({ clock, receives: true, settings: { TASSIS_DNS_SERVERS: dns.address } })
+  for (let n = 0; n < MESSAGES; n++) {
+    const text = `DKIM-Signature: v=1; a=rsa-sha256; d=s${n}.test; s=k; h=From; bh=${BODY_HASH}; b=AAAA\r\nFrom: a@s${n}.test\r\n\r\n${BODY}`
+    await receiveMessage(service.app, {
+      mailFrom: `a@s${n}.test`,
+      destinations: [{ kind: 'host', address: 'postmaster@mail.tassis.test' }],
+      sourceIp: `192.0.2.${n}`,
+      helo: 'mx.sender.test',
+      tls: null,
+      sizeBytes: text.length,
+      content: { kind: 'bytes', bytes: Buffer.from(text) },
+    })
+  }
+  await dns.received(MOST_EXCHANGES_OF_DELIVERY + 1)
+  expect(await service.app.resolver.mx('customer.test')).toMatchObject({
+    kind: 'ok',
+    records: [{ preference: 10, exchange: 'mx.customer.test' }],
+  })
+
+  // What waits for DNS is waited for at the end, by the clock.
+  let isStopped = false
+  void service.inbound?.stop().then(() => {
+    isStopped = true
+  })
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return isStopped
+  })
+})

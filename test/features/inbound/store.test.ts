@@ -1,0 +1,33 @@
+import { expect, test } from 'bun:test'
+import { listInbound } from '#features/inbound/inbound-emails.ts'
+import { storeInbound } from '#features/inbound/store.ts'
+import { createLog } from '#platform/log.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { testReceived } from '#test/support/inbound.ts'
+
+test('a message whose domain is gone is dropped with a warning that says what it was, without addresses', async () => {
+  await using service = await createTestApp()
+  const actor = await createTestAccount(service.app)
+  const lines: string[] = []
+  const app = { ...service.app, log: createLog('info', { write: (line) => void lines.push(line) }) }
+  const received = await testReceived(app)
+  const rcptTo = ['support@inbound.test', 'sales@inbound.test']
+  const to = { accountId: actor.accountId, domainId: 1_000_000, routeId: undefined, rcptTo }
+  expect(await app.commit.write((tx) => storeInbound(app, tx, to, received))).toBe(false)
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+    {
+      level: 'warn',
+      time: expect.any(String) as string,
+      accountId: actor.accountId,
+      domainId: 1_000_000,
+      recipients: 2,
+      recipientDomains: ['inbound.test'],
+      sourceIp: '192.0.2.7',
+      rawRef: received.envelope.rawRef,
+      sizeBytes: received.envelope.sizeBytes,
+      receivedAt: new Date(received.envelope.receivedAt).toISOString(),
+      msg: 'a received message is dropped: its domain is gone',
+    },
+  ])
+  expect(listInbound(app.db, actor.accountId, {}, { limit: 1, offset: 0 }).total).toBe(0)
+})

@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'bun:test'
+import { createPrivateKey } from 'node:crypto'
+import { ManualClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { authenticate } from '#protocols/authentication/authenticate.ts'
+import { signMessage } from '#protocols/dkim/sign.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import type { MessageSource } from '#protocols/mime/source.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { type Random, seededRandom } from '../../kill/random.ts'
+import { facts, goodZone, NOW, plainMessage, privateKeyPem, signed } from './received.ts'
+
+const MIB = 1024 * 1024
+
+interface CountingSource extends MessageSource {
+  readBytes: number
+}
+
+/** A message in pieces of any length up to `most`, which counts what is read of it. */
+function inPieces(bytes: Uint8Array, most: number, random: Random = seededRandom(1)): CountingSource {
+  const source: CountingSource = {
+    readBytes: 0,
+    *slices() {
+      for (let at = 0; at < bytes.length; ) {
+        const piece = bytes.subarray(at, at + random.between(1, most))
+        at += piece.length
+        source.readBytes += piece.length
+        yield piece
+      }
+    },
+  }
+  return source
+}
+
+async function verdictOf(message: Uint8Array | MessageSource): Promise<string> {
+  await using server = await startDnsServer(goodZone())
+  const clock = new ManualClock(NOW)
+  using resolver = createResolver({ servers: [server.address], clock, randomId: () => randomBelow(65_536) })
+  const { dkim, dmarc } = await authenticate(message, facts, resolver, clock)
+  return `dkim=${dkim} dmarc=${dmarc}`
+}
+
+const BODIES: readonly (readonly [string, string])[] = [
+  ['lines', 'one  line\t of words \r\n\r\nand another\r\n'.repeat(50)],
+  ['empty lines at the end', `a\r\n${'\r\n'.repeat(200)}`],
+  ['no line end', 'a b  c'],
+  ['lone carriage returns', `a\rb\r\r${'\r'.repeat(40)}\r\nc\r\n`],
+  ['nothing', ''],
+]
+
+describe('a signed message that is read piece by piece', () => {
+  test.each(BODIES)('with %s is verified as it is in one piece', async (_, body) => {
+    const message = signed(plainMessage(undefined, body))
+    const random = seededRandom(3)
+    expect(await verdictOf(message)).toBe('dkim=pass dmarc=pass')
+    for (const most of [1, 3, 100])
+      expect(await verdictOf(inPieces(message, most, random))).toBe('dkim=pass dmarc=pass')
+    const changed = Buffer.from(message.toString('latin1').replace('Subject: Hi', 'Subject: Ho'), 'latin1')
+    expect(await verdictOf(inPieces(changed, 100))).toBe('dkim=fail dmarc=pass')
+  })
+
+  test('has CRLF where it has line feeds alone, also between two pieces', async () => {
+    const message = signed(plainMessage(undefined, 'a\r\nb\r\n\r\nc\r\n'))
+    const bare = Buffer.from(message.toString('latin1').replaceAll('\r\n', '\n'), 'latin1')
+    for (const most of [1, 2, 50]) expect(await verdictOf(inPieces(bare, most))).toBe('dkim=pass dmarc=pass')
+  })
+
+  test('keeps what is covered when a signature is passed over', async () => {
+    const long = `DKIM-Signature: v=1; d=other.test; s=x; x=${'y'.repeat(5000)}\r\n`
+    const message = Buffer.concat([Buffer.from(long), signed(plainMessage(undefined, 'a\r\n'.repeat(1000)))])
+    for (const most of [7, 5000]) expect(await verdictOf(inPieces(message, most))).toBe('dkim=pass dmarc=pass')
+  })
+})
+
+test('a line of 4 MiB is verified; what was signed over a longer one fails, because it is broken', async () => {
+  const sign = (body: string) =>
+    Buffer.from(
+      signMessage(plainMessage(undefined, body), {
+        domain: 'sender.test',
+        selector: 's1',
+        privateKey: createPrivateKey(privateKeyPem),
+      }),
+    )
+  expect(await verdictOf(inPieces(sign(`${'a '.repeat(2 * MIB - 100)}\r\nb\r\n`), 65_536))).toBe('dkim=pass dmarc=pass')
+  expect(await verdictOf(inPieces(sign(`${'a '.repeat(2 * MIB + 40_000)}\r\nb\r\n`), 65_536))).toBe(
+    'dkim=fail dmarc=pass',
+  )
+})
+
+test('of a message without a signature only the beginning is read', async () => {
+  const source = inPieces(plainMessage(undefined, 'a\r\n'.repeat(MIB)), 65_536)
+  expect(await verdictOf(source)).toBe('dkim=none dmarc=pass')
+  expect(source.readBytes).toBeLessThan(MIB / 2)
+})
