@@ -377,7 +377,7 @@ describe('every curl command works on a fresh service', () => {
       const { request, status, body } = await ask(argumentsOf(command, variables))
       if (request === 'POST /v1/agent-mailboxes') {
         variables['MAILBOX'] = String(at(body, 'data', 'id'))
-        await deliver(app, mailboxOf(app, actor.accountId, variables['MAILBOX']))
+        await deliver(app, mailboxOf(app, actor.accountId, variables['MAILBOX']), { raw: 'Subject: Help\r\n\r\nHi' })
       }
       if (request.endsWith('/next')) {
         variables['MESSAGE'] = String(at(body, 'data', 'id'))
@@ -399,6 +399,7 @@ describe('every curl command works on a fresh service', () => {
       `GET ${path}/messages/search: 200`,
       `PUT ${path}/messages/MESSAGE/labels: 200`,
       `GET ${path}/messages/MESSAGE/attachments: 200`,
+      `GET ${path}/messages/MESSAGE/raw: 200`,
       `GET ${path}/contacts: 200`,
       `GET ${path}/analytics: 200`,
       `PATCH ${path}/auto-responder: 200`,

@@ -2,6 +2,7 @@
  * @module Parts of received messages as mailboxes and inbound mail keep and show them: bodies, attachments, headers within bounds. Strangers wrote
  * all of it.
  */
+import { MissingPart } from '#platform/content/read.ts'
 import { notFound } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
 import type { App } from './app.ts'
@@ -23,13 +24,25 @@ export interface CutText {
   readonly isCut: boolean
 }
 
-/** The first `mostBytes` of a body as text, without half a character at its end; of a long one no more is read. */
+/**
+ * The first `mostBytes` of a body as text, without half a character at its end; of a long one no more is read. Of one that is no longer kept
+ * nothing, and it is cut: a list must not fail for it.
+ */
 export function cutText(app: Pick<App, 'content'>, ref: number | null, mostBytes: number): CutText {
   if (ref === null) return { text: null, isCut: false }
+  try {
+    return cutSlices(app.content.slices(ref), mostBytes)
+  } catch (error) {
+    if (error instanceof MissingPart) return { text: null, isCut: true }
+    throw error
+  }
+}
+
+function cutSlices(slices: Iterable<Uint8Array>, mostBytes: number): CutText {
   const decoder = new TextDecoder()
   let text = ''
   let leftBytes = mostBytes
-  for (const slice of app.content.slices(ref)) {
+  for (const slice of slices) {
     // As a stream it keeps an unfinished character back.
     text += decoder.decode(slice.subarray(0, leftBytes), { stream: true })
     if (slice.length > leftBytes) return { text, isCut: true }

@@ -109,17 +109,17 @@ suite('a Postfix that hands in a thousand messages', () => {
     expect(made.status).toBe(201)
     const numbers = Array.from({ length: MESSAGES }, (_, number) => number).values()
     await Promise.all(Array.from({ length: SESSIONS }, () => handIn(postfix.port, numbers)))
-    const total = () => listInbound(app.db, actor.accountId, { limit: 1, offset: 0 }).total
+    const total = () => listInbound(app.db, actor.accountId, {}, { limit: 1, offset: 0 }).total
     await eventually(() => total() === MESSAGES && countWaiting(app.db) === 0, 120_000)
     await eventually(() => receiver.requests.length >= MESSAGES, 60_000)
     await eventually(
       () =>
-        listInbound(app.db, actor.accountId, { limit: MESSAGES, offset: 0 }).emails.every(
+        listInbound(app.db, actor.accountId, {}, { limit: MESSAGES, offset: 0 }).emails.every(
           ({ status }) => inboundStatusName(status) !== 'received',
         ),
       30_000,
     )
-    emails = listInbound(app.db, actor.accountId, { limit: MESSAGES, offset: 0 }).emails
+    emails = listInbound(app.db, actor.accountId, {}, { limit: MESSAGES, offset: 0 }).emails
   }, 300_000)
   afterAll(async () => {
     await service?.[Symbol.asyncDispose]()

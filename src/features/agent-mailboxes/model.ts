@@ -2,6 +2,7 @@
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { App } from '#features/app.ts'
 import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/received-parts.ts'
+import { giveWay } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -190,26 +191,48 @@ export const ListedMessage = Type.Object({
 })
 export type ListedMessage = Static<typeof ListedMessage>
 
-const cutMessageWire =
-  (mostBytes: number) =>
-  (app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): ListedMessage => {
-    const text = cutText(app, message.textRef, mostBytes)
-    const stripped = cutText(app, message.strippedRef, mostBytes)
-    const html = cutText(app, message.htmlRef, mostBytes)
-    return {
-      ...messageFields(message, mailbox),
-      text_body: text.text,
-      ...(stripped.text !== null && { text_body_stripped: stripped.text }),
-      html_body: html.text,
-      ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
-    }
+/** Messages with the beginning of their bodies. 100 long ones take 100 ms, so others get a turn in between. */
+async function cutMessagesWire(
+  app: Pick<App, 'content'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+  mostBytes: number,
+): Promise<ListedMessage[]> {
+  const cut: ListedMessage[] = []
+  for (const [index, message] of messages.entries()) {
+    if (index % MESSAGES_A_TURN === MESSAGES_A_TURN - 1) await giveWay()
+    cut.push(cutMessageWire(app, message, mailbox, mostBytes))
   }
+  return cut
+}
 
-/** A message with the beginning of its bodies, for a list. */
-export const listedMessageWire = cutMessageWire(MOST_BYTES_IN_LIST)
+const MESSAGES_A_TURN = 10
 
-/** The same for a conversation, which is read as a whole. */
-export const threadMessageWire = cutMessageWire(MOST_BYTES_IN_THREAD)
+function cutMessageWire(
+  app: Pick<App, 'content'>,
+  message: MailboxMessage,
+  mailbox: Mailbox,
+  mostBytes: number,
+): ListedMessage {
+  const text = cutText(app, message.textRef, mostBytes)
+  const stripped = cutText(app, message.strippedRef, mostBytes)
+  const html = cutText(app, message.htmlRef, mostBytes)
+  return {
+    ...messageFields(message, mailbox),
+    text_body: text.text,
+    ...(stripped.text !== null && { text_body_stripped: stripped.text }),
+    html_body: html.text,
+    ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
+  }
+}
+
+/** Messages of a list. */
+export const listedMessagesWire = (app: Pick<App, 'content'>, messages: readonly MailboxMessage[], mailbox: Mailbox) =>
+  cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_LIST)
+
+/** Messages of a conversation, which is read as a whole. */
+export const threadMessagesWire = (app: Pick<App, 'content'>, messages: readonly MailboxMessage[], mailbox: Mailbox) =>
+  cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_THREAD)
 
 export const MessageQuery = Type.Object({
   ...SLICE_FIELDS,

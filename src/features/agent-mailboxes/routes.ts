@@ -39,7 +39,7 @@ import {
   LeaseEnd,
   ListedMessage,
   LONGEST_TIMEOUT_SECONDS,
-  listedMessageWire,
+  listedMessagesWire,
   MailboxRecord,
   MessageQuery,
   MessageRecord,
@@ -51,7 +51,7 @@ import {
   SearchQuery,
   ThreadDetail,
   ThreadRecord,
-  threadMessageWire,
+  threadMessagesWire,
   threadWire,
 } from './model.ts'
 import { SliceQuery, sliceOf } from './paging.ts'
@@ -144,14 +144,11 @@ const messageRoutes = (app: App) =>
     .use(authenticated)
     .get(
       '/:id/messages',
-      ({ actor, params, query }) => {
+      async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const slice = sliceOf(query)
         const { messages, total } = listMessages(app.db, mailbox, query.status ?? 'all', slice)
-        return list(
-          messages.map((message) => listedMessageWire(app, message, mailbox)),
-          { ...slice, total },
-        )
+        return list(await listedMessagesWire(app, messages, mailbox), { ...slice, total })
       },
       {
         params: ofMailbox,
@@ -167,14 +164,11 @@ const messageRoutes = (app: App) =>
     )
     .get(
       '/:id/messages/search',
-      ({ actor, params, query }) => {
+      async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const slice = sliceOf(query)
         const { messages, total } = searchMessages(app.db, mailbox, query.q ?? '', slice)
-        return list(
-          messages.map((message) => listedMessageWire(app, message, mailbox)),
-          { ...slice, total },
-        )
+        return list(await listedMessagesWire(app, messages, mailbox), { ...slice, total })
       },
       {
         params: ofMailbox,
@@ -399,13 +393,13 @@ const insightRoutes = (app: App) =>
     )
     .get(
       '/:id/threads/:tid',
-      ({ actor, params, query }) => {
+      async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const thread = getThread(app.db, mailbox, params.tid)
         const messages = messagesOfThread(app.db, thread, sliceOf(query))
         return one({
           ...threadWire(thread, mailbox),
-          messages: messages.map((message) => threadMessageWire(app, message, mailbox)),
+          messages: await threadMessagesWire(app, messages, mailbox),
         })
       },
       {

@@ -77,6 +77,7 @@ async function work(id: number, request: ParseRequest): Promise<void> {
     const { message: text, isOfRaw, code } = error
     return post({ type: 'unreadable', id, error: text, isOfRaw, code })
   }
+  if (!content.message) files.removeAll()
   content = withoutStarts(content)
   post({ type: 'parsed', id, content }, buffersOf(content))
   const authentication = await authenticationOf(id, message, request)

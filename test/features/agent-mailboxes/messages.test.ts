@@ -142,6 +142,18 @@ describe('a message', () => {
     expect(await detailOf(service, mailbox, `/messages/${long}`)).toMatchObject({ text_body: text, html_body: html })
   })
 
+  test('whose bodies are not kept any more is listed without them, and says so', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox, { text: 'Hello, pelican.' })
+    service.app.db.run('UPDATE mailbox_messages SET text_ref = text_ref + 1000')
+    const [thread] = await rowsOf(service, mailbox, '/threads')
+    const row = { id, text_body: null, html_body: null, truncated: true }
+    for (const list of ['/messages', '/messages/search?q=pelican'])
+      expect(await rowsOf(service, mailbox, list)).toMatchObject([row])
+    expect(await detailOf(service, mailbox, `/threads/${thread?.['id']}`)).toMatchObject({ messages: [row] })
+  })
+
   test('with nothing but an envelope is kept too, under the envelope’s sender', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()

@@ -37,6 +37,9 @@ afterEach(async () => {
 
 const incoming = () => join(service.app.config.dataDir, 'content', 'incoming')
 
+/** Files are removed right after a message has left the queue. */
+const isClean = () => eventually(() => readdirSync(incoming()).length === 0)
+
 function begin(parser = createParser(service.app)): void {
   processor = new InboundProcessor(service.app, parser)
   processor.start()
@@ -69,13 +72,13 @@ describe('large attachments', () => {
     const contents = [1000, 300_000, 1, 2_000_000, 300_000].map((size) => randomBytes(size))
     await process(mixed(...contents.map((content) => attached(content))))
     const attachments = newest()?.attachments ?? []
-    expect(attachments.map(({ sizeBytes, ref }) => [sizeBytes, service.app.content.get(ref).length])).toEqual(
+    expect(attachments.map(({ size, ref }) => [size, service.app.content.get(ref).length])).toEqual(
       contents.map(({ length }) => [length, length]),
     )
     expect(contents.map((content, n) => content.equals(service.app.content.get(attachments[n]?.ref ?? 0)))).toEqual(
       contents.map(() => true),
     )
-    expect(readdirSync(incoming())).toEqual([])
+    await isClean()
   })
 
   test('in many groups come to their own references', async () => {
@@ -90,14 +93,13 @@ describe('large attachments', () => {
   test('of mail that nobody keeps, or that cannot be parsed, leave no file behind', async () => {
     const content = randomBytes(1_000_000)
     await process(mixed(attached(content)), HOST)
-    expect(readdirSync(incoming())).toEqual([])
-    const deep = `${attached(content)}${'--x\r\nContent-Type: multipart/mixed; boundary=y\r\n\r\n--y\r\n'}`
-    await process(mixed(deep, ...Array.from({ length: 1001 }, () => attached(new Uint8Array(1)))))
+    await isClean()
+    await process(mixed(attached(content), ...Array.from({ length: 1000 }, () => attached(new Uint8Array(1)))))
     expect([inboundStatusName(newest()?.status ?? 0), newest()?.errorMessage]).toEqual([
       'failed',
       'The message has more than 1000 attachments.',
     ])
-    expect(readdirSync(incoming())).toEqual([])
+    await isClean()
   })
 
   test('that an earlier run left are removed when this one parses its first message', async () => {
@@ -121,26 +123,24 @@ describe('large attachments', () => {
     await eventually(() => existsSync(incoming()) && readdirSync(incoming()).length > 0)
     worker.terminate()
     await done
-    expect(readdirSync(incoming())).toEqual([])
+    await isClean()
   })
 })
 
 test('a report of more than 256 KiB is read from its file, packed or not', async () => {
   const padding = randomBytes(250_000).toString('hex')
   const xml = (id: number) =>
-    `<feedback><report_metadata><org_name>a.test</org_name><report_id>${id}</report_id><date_range><begin>1790000000</begin><end>1790086400</end></date_range></report_metadata><policy_published><domain>b.test</domain></policy_published><record>${padding}</record></feedback>`
+    `<feedback><report_metadata><org_name>a.test</org_name><report_id>${id}</report_id><date_range><begin>1790000000</begin><end>1790086400</end></date_range></report_metadata><policy_published><domain>inbound.test</domain></policy_published><record>${padding}</record></feedback>`
   await process(mixed(attached(Buffer.from(xml(1)), 'text/xml', 'a.test!b.test!1!2.xml')), HOST)
   await process(mixed(attached(gzipSync(xml(2)), 'application/gzip', 'a.test!b.test!1!2.xml.gz')), HOST)
-  const reports = listReports(service.app.db, { limit: 10 })
-  expect(JSON.stringify(reports)).toContain('"reportId":"1"')
-  expect(JSON.stringify(reports)).toContain('"reportId":"2"')
+  expect(listReports(service.app.db, { limit: 10 }).map(({ reportId }) => reportId)).toEqual(['2', '1'])
 })
 
 test('a text of more than 2 MiB is shown as far as that, and is whole as an attachment', async () => {
   const text = `${'a'.repeat(98)}\r\n`.repeat(30_000)
   await process(`Subject: x\r\n\r\n${text}`)
   const email = newest()
-  expect(email?.attachments.map(({ contentType, filename, sizeBytes }) => [contentType, filename, sizeBytes])).toEqual([
+  expect(email?.attachments.map((each) => [each.content_type, each.filename, each.size])).toEqual([
     ['text/plain', null, 3_000_000],
   ])
   expect(Buffer.from(service.app.content.get(email?.attachments[0]?.ref ?? 0)).toString() === text).toBe(true)

@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import { filePrefix } from '#features/inbound/parse-protocol.ts'
 import { createParser, type ParseAnswer, type ParseRequest, type Parser } from '#features/inbound/parser.ts'
 import { ManualClock } from '#platform/clock.ts'
+import { slicesOfFrames } from '#platform/content/frames.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
@@ -206,15 +207,21 @@ test('attachments of every encoding arrive byte for byte, whatever they share a 
   const part = (encoding: string, body: string) =>
     `--x\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}\r\n`
   const { message: parsed } = await bench.parse(
-    `Content-Type: multipart/mixed; boundary=x\r\n\r\n${part('base64', large.toString('base64'))}${part('7bit', 'plain')}${part('7bit', '')}${part('quoted-printable', 'a=3Db')}--x--\r\n`,
+    `Content-Type: multipart/mixed; boundary=x\r\n\r\n${part('base64', large.toString('base64'))}${part('7bit', 'plain')}${part('7bit', '')}${part('quoted-printable', 'a=3Db')}${part('base64', large.toString('base64', 0, 200_000))}--x--\r\n`,
   )
-  expect(parsed?.attachments.map(({ content }) => [content.length, content.buffer.byteLength])).toEqual([
-    [8_000_000, 8_000_000],
-    [5, 5],
-    [0, 0],
-    [3, 3],
+  expect(
+    parsed?.attachments.map(({ content, file }) => [content.length, content.buffer.byteLength, file?.sizeBytes]),
+  ).toEqual([
+    // A large one comes in a file.
+    [0, 0, 8_000_000],
+    [5, 5, undefined],
+    [0, 0, undefined],
+    [3, 3, undefined],
+    [200_000, 200_000, undefined],
   ])
-  expect(Buffer.compare(parsed?.attachments[0]?.content ?? new Uint8Array(), large)).toBe(0)
+  const path = parsed?.attachments[0]?.file?.path ?? ''
+  expect(Buffer.concat([...slicesOfFrames(path)]).equals(large)).toBe(true)
+  expect(large.subarray(0, 200_000).equals(parsed?.attachments[4]?.content ?? new Uint8Array())).toBe(true)
 })
 
 test('messages that are parsed wait for DNS beside each other, and each gets its own answer', async () => {
