@@ -119,7 +119,9 @@ const MESSAGE_FIELDS = {
 type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
 
 const BODY_FIELDS = {
-  text_body: Nullable(Type.String(), { description: 'Text of the message.' }),
+  text_body: Nullable(Type.String(), {
+    description: 'Text of the message; of more than 2 MiB the beginning, and all of it is an attachment.',
+  }),
   text_body_stripped: Type.Optional(
     Type.String({ description: 'The text without what it quotes; left out when nothing was quoted.' }),
   ),

@@ -65,8 +65,13 @@ export type InboundRecord = Static<typeof InboundRecord>
 
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
-  text_body: Nullable(Type.String(), { description: 'Plain text, as it was sent; none is made of the HTML.' }),
-  html_body: Nullable(Type.String(), { description: 'Of a stranger: sanitise it before you show it.' }),
+  text_body: Nullable(Type.String(), {
+    description:
+      'Plain text, as it was sent; none is made of the HTML. Of more than 2 MiB the beginning; all of it is an attachment.',
+  }),
+  html_body: Nullable(Type.String(), {
+    description: 'Of a stranger: sanitise it before you show it. Bounded as text_body.',
+  }),
   raw_headers: Nullable(Type.Record(Type.String(), Type.Unknown()), {
     description:
       'Header fields by their names in lower case: a text each, or an array of texts for those that come several times.',

@@ -2,6 +2,7 @@
  * @module Parses a message that came in (RFC 5322, RFC 2045 to 2047, RFC 2231, RFC 6532), whatever a stranger made of it, within bounds of time and
  * memory. Stands on the splitter, the word decoder and the address parser that mailparser is made of. Makes no text of HTML and no HTML of text.
  */
+import type { Transform } from 'node:stream'
 import { type MimeNode, Splitter } from '@zone-eu/mailsplit'
 import libmime from 'libmime'
 import { decodeHtml, decodeText } from './charset.ts'
@@ -110,7 +111,9 @@ type SplitterOutput = MimeNode | { readonly type: 'data' | 'body'; readonly node
 
 /** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
 async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
-  const splitter = new Splitter({ ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES })
+  const options = { ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES }
+  // Its own type knows one event only.
+  const splitter = new Splitter(options) as unknown as Transform
   const reader = new PartReader(newFile)
   // Without a pipeline, which costs more than an ordinary message.
   const split = new Promise<void>((resolve, reject) => {
@@ -135,7 +138,7 @@ async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) |
   return reader.end()
 }
 
-async function writeAll(splitter: Splitter, pieces: Iterable<Buffer>): Promise<void> {
+async function writeAll(splitter: Transform, pieces: Iterable<Buffer>): Promise<void> {
   for (const piece of pieces) {
     if (splitter.destroyed) return
     if (!splitter.write(piece)) await drained(splitter)
@@ -144,7 +147,7 @@ async function writeAll(splitter: Splitter, pieces: Iterable<Buffer>): Promise<v
 }
 
 /** Resolves when it takes more, or nothing any more. */
-const drained = (stream: Splitter): Promise<void> =>
+const drained = (stream: Transform): Promise<void> =>
   new Promise((resolve) => {
     const done = () => {
       stream.off('drain', done).off('close', done)

@@ -201,6 +201,15 @@ describe('message ids', () => {
   })
 })
 
+test.each([
+  ['cp437', 'gQ==', 'ü'],
+  ['utf-7', 'K0FPUS0=', 'ä'],
+  ['x-nobody-knows-it', 'Z3LDvG4=', 'grün'],
+])('a charset that the platform does not know is read in base64 as well: %s', async (charset, body, text) => {
+  const head = `Content-Type: text/plain; charset=${charset}\r\nContent-Transfer-Encoding: base64\r\n\r\n`
+  expect((await parse(head + body)).text).toBe(text)
+})
+
 const mixed = (parts: readonly string[]): string =>
   `Content-Type: multipart/mixed; boundary=x\r\n\r\n${parts.map((part) => `--x\r\n${part}\r\n`).join('')}--x--\r\n`
 
