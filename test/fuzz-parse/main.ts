@@ -36,7 +36,7 @@ for (let warm = 0; warm < 3; warm++) await handInOrdinary(service)
 await Bun.sleep(2_000)
 const idleBytes = service.memoryBytes()
 console.log(`idle: ${megabytes(idleBytes)} MB; memory in MB above it`)
-console.log('seconds    peak   after   slowest /healthz ms   stored as   message')
+console.log('seconds    peak   after   slowest /healthz ms   stored as         message')
 
 let hasFailed = false
 const chosen = [...messages.entries()].filter(([, { name }]) => args.only.some((text) => name.includes(text)))
@@ -96,7 +96,7 @@ async function attack(name: string, indexes: readonly number[]): Promise<void> {
       megabytes(peakBytes).padStart(8),
       megabytes(service.memoryBytes() - idleBytes).padStart(8),
       slowestMs.toFixed(0).padStart(14),
-      `          ${(await statusesOf(service, indexes.length)).padEnd(12)}${[name, ...faults].join('  ')}`,
+      `          ${(await statusesOf(service, indexes.length)).padEnd(18)}${[name, ...faults].join('  ')}`,
     ].join(''),
   )
 }

@@ -173,7 +173,7 @@ describe('a message for a domain', () => {
     ])
     expect(JSON.parse(bodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
     const [attachment] = email.attachments
-    expect(attachment).toMatchObject({ filename: 'a.bin', sizeBytes: 3 })
+    expect(attachment).toMatchObject({ filename: 'a.bin', size: 3 })
     expect(service.app.content.get(attachment?.ref ?? 0)).toEqual(new Uint8Array([1, 2, 3]))
     expect(Buffer.from(service.app.rawMail.get(email.rawRef)).toString()).toBe('Subject: Hello\r\n\r\nHello.\r\n')
   })

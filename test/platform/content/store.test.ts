@@ -105,6 +105,23 @@ describe('a part in slices', () => {
     await store.close()
   })
 
+  test('from a place on is the same of frames of every length', async () => {
+    const store = new ContentStore(newFolder())
+    const lengths = [1, 255, 256, 1000, 4096, 65_535, 65_536, 65_791, 65_792, 131_072]
+    const pieces = lengths.map((length, seed) => bytes(length, seed))
+    const part = Buffer.concat(pieces)
+    const path = join(newFolder(), 'frames')
+    writeFileSync(path, Buffer.concat(pieces.map((piece) => Bun.zstdCompressSync(piece))))
+    const ref = await store.adopt({ path, hash: sha256(part).subarray(0, 16), sizeBytes: part.length }, NOVEMBER)
+    let skip = 0
+    for (const length of lengths) {
+      skip += length
+      for (const at of [skip - 1, skip])
+        expect([at, Buffer.compare(Buffer.concat([...store.slices(ref, at)]), part.subarray(at))]).toEqual([at, 0])
+    }
+    await store.close()
+  })
+
   test('that is not there throws MissingPart at once, wherever it is missing', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { ManualClock } from '#platform/clock.ts'
 import { DOWNLOAD_BYTES, download, pacedStream, streamedDownload } from '#platform/http/download.ts'
+import { setRequestContext } from '#platform/http/request-context.ts'
+import { MemoryBudget } from '#platform/memory-budget.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
 import { startTestServer } from './fixture.ts'
 import { openRaw, until } from './raw-client.ts'
@@ -162,6 +164,32 @@ describe('a long download', () => {
     raw.socket.resume()
     expect(await raw.closed).not.toEndWith('\r\n0\r\n\r\n')
   })
+})
+
+test('the connection of a download has no time limit while it is taken, its own again at the end, and a second when it stalls', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15))
+  const limits: number[] = []
+  const begin = () => {
+    limits.splice(0)
+    const request = new Request('http://x.test/file')
+    setRequestContext(request, {
+      requestId: '1',
+      path: '/file',
+      actor: undefined,
+      reservation: undefined,
+      clientIp: () => '',
+      setTimeout: (limitSeconds) => void limits.push(limitSeconds),
+      idleSeconds: 45,
+    })
+    const app = { clock, memory: new MemoryBudget(1 * MiB), log: { error() {} } }
+    return streamedDownload(app, request, () => [Buffer.from('x')], FILE)
+  }
+  await begin().text()
+  expect(limits).toEqual([0, 45])
+  const untaken = begin()
+  clock.advance(seconds(60))
+  expect(limits).toEqual([0, 45, 1])
+  await expect(untaken.text()).rejects.toThrow()
 })
 
 test('small slices go together, and the minute without a reader begins anew with each read', async () => {

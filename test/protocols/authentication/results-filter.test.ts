@@ -31,6 +31,11 @@ describe('what comes out is the same, in whatever slices it comes', () => {
       `${FORGED}\r\n${FORGED}\r\nA: 1\r\n${FORGED}\r\n\r\n${FORGED}\r\n`,
       `A: 1\r\n\r\n${FORGED}\r\n`,
     ],
+    [
+      'a folded one of others',
+      'Authentication-Results:\r\n\tother.test; spf=pass\r\n\r\n',
+      'Authentication-Results:\r\n\tother.test; spf=pass\r\n\r\n',
+    ],
     ['one that has no readable name', 'Authentication-Results: spf=pass\r\nA: 1\r\n\r\n', 'A: 1\r\n\r\n'],
     [
       'those of others, and names that only begin alike',
