@@ -1,8 +1,10 @@
 import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
 import { at, createTestApi } from '#test/support/api.ts'
+import { NOW } from '#test/support/email-api.ts'
 
 test('a change over the API is in the log with its actor and address, newest first', async () => {
-  await using service = await createTestApi()
+  await using service = await createTestApi({ clock: new ManualClock(NOW) })
   const { api } = service
   const keyId = at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
   const stream = await api('POST', '/v1/streams', { slug: 'news', name: 'News' })
