@@ -93,6 +93,8 @@ export type ToListener =
   /** No new sessions; those without a message under way end. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
+  /** Answered at once by whoever is alive. */
+  | { readonly type: 'ping' }
 
 export type FromListener =
   | { readonly type: 'listening'; readonly host: string; readonly port: number }
@@ -102,3 +104,4 @@ export type FromListener =
   | { readonly type: 'log'; readonly level: 'debug' | 'warn'; readonly event: string; readonly detail: string }
   | { readonly type: 'drained' }
   | { readonly type: 'stopped' }
+  | { readonly type: 'pong' }

@@ -42,6 +42,9 @@ self.onmessage = ({ data }: MessageEvent<ToListener>) => {
     case 'drain':
       void server?.drain().then(() => post({ type: 'drained' }))
       return
+    case 'ping':
+      post({ type: 'pong' })
+      return
     case 'stop':
       server?.stop()
       systemClock.after(STOP_MS, () => post({ type: 'stopped' }))

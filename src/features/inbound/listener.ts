@@ -62,6 +62,9 @@ export interface Listener {
 }
 
 const RESTART_DELAY_MS = seconds(1)
+/** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
+const LOOK_MS = seconds(10)
+const MOST_SILENT_LOOKS = 3
 /** How long a Worker that was told to stop is waited for. */
 const STOP_TIMEOUT_MS = seconds(1)
 /** A trouble of ours is told once in this time, however many messages it meets. */
@@ -96,6 +99,7 @@ class InboundListener implements Listener {
   #worker: Worker | undefined
   #generation = 0
   #restart: Timer | undefined
+  #looks: Timer | undefined
   #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
   /** Files that were handed over and are not adopted yet. */
   readonly #filesInHand = new Set<string>()
@@ -137,6 +141,7 @@ class InboundListener implements Listener {
     if (this.#state !== 'open') return
     this.#certificate?.close()
     this.#restart?.cancel()
+    this.#looks?.cancel()
     this.#state = 'draining'
     this.#post({ type: 'drain' })
     if (this.#worker && graceMs > 0) {
@@ -184,10 +189,21 @@ class InboundListener implements Listener {
         reject(new Error(`the SMTP listener ended: ${reason}`))
         this.#onDeath(reason)
       }
+      let silentLooks = 0
+      const look = (): void => {
+        if (isDead || this.#worker !== worker) return
+        if (++silentLooks > MOST_SILENT_LOOKS) {
+          died(`silent for ${(MOST_SILENT_LOOKS * LOOK_MS) / 1000} s`)
+          return
+        }
+        worker.postMessage({ type: 'ping' } satisfies ToListener)
+        this.#looks = this.#clock.after(LOOK_MS, look)
+      }
       worker.onerror = (event) => died(event.message)
       worker.addEventListener('close', () => died('closed'))
       worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
         if (isDead) return
+        silentLooks = 0
         if (data.type === 'listening') resolve(data)
         else if (data.type === 'failed') {
           isDead = true
@@ -197,6 +213,8 @@ class InboundListener implements Listener {
         } else this.#onMessage(worker, data)
       }
       this.#post({ type: 'start', settings: this.#settings() })
+      this.#looks?.cancel()
+      this.#looks = this.#clock.after(LOOK_MS, look)
     })
   }
 
@@ -275,6 +293,8 @@ class InboundListener implements Listener {
       }
       case 'log':
         this.#log[message.level]({ detail: message.detail }, `SMTP listener: ${message.event}`)
+        return
+      case 'pong':
         return
       case 'drained':
         this.#onDrained?.()

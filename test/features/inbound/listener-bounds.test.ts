@@ -4,8 +4,8 @@ import { connect as connectTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
-import { systemClock } from '#platform/clock.ts'
-import { KiB } from '#platform/units.ts'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { eventually } from '#test/support/app.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
@@ -462,6 +462,41 @@ describe('the Worker', () => {
       taken: [],
       spooled: [],
     })
+  })
+
+  test('that answers nothing any more is replaced after half a minute, and one that answers is not', async () => {
+    const clock = new ManualClock(systemClock.now())
+    const workers: Worker[] = []
+    let isDeaf = false
+    await using fixture = await startTestListener({
+      clock,
+      startWorker() {
+        const worker = startWorker('inbound')
+        const say = worker.postMessage.bind(worker)
+        if (workers.push(worker) === 1)
+          worker.postMessage = (message: { type: string }) =>
+            isDeaf && message.type === 'ping' ? undefined : say(message)
+        return worker
+      },
+    })
+    /** A look, and the time that a Worker takes to answer it. */
+    const look = async () => {
+      clock.advance(seconds(10))
+      await using client = await fixture.greeted()
+      await client.say('RCPT TO:<a@b.test>')
+    }
+    for (let looks = 0; looks < 5; looks++) await look()
+    expect(workers).toHaveLength(1)
+    isDeaf = true
+    // Nobody speaks with it, or it would show by that that it lives.
+    clock.advance(seconds(30))
+    expect(fixture.logged.map(({ reason }) => reason)).not.toContain('silent for 30 s')
+    clock.advance(seconds(10))
+    expect(fixture.logged.map(({ reason }) => reason)).toContain('silent for 30 s')
+    clock.advance(seconds(1))
+    await eventually(() => fixture.logged.some(({ msg }) => msg === 'the SMTP listener listens again'))
+    await using client = await fixture.greeted()
+    expect([workers.length, await sendMessage(client, MESSAGE)]).toEqual([2, '250 2.6.0 The message is taken in'])
   })
 
   test('that cannot listen says why, in one sentence for the operator', async () => {
