@@ -6,7 +6,7 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Timer } from '#platform/clock.ts'
+import { type Clock, giveWay, type Timer } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { isStorageTrouble } from '#platform/db/commit.ts'
 import type { Log } from '#platform/log.ts'
@@ -190,14 +190,18 @@ class InboundListener implements Listener {
         this.#onDeath(reason)
       }
       let silentLooks = 0
+      const isWatched = (): boolean => !isDead && this.#worker === worker && this.#state === 'open'
       const look = (): void => {
-        if (isDead || this.#worker !== worker) return
+        if (!isWatched()) return
         if (++silentLooks > MOST_SILENT_LOOKS) {
           died(`silent for ${(MOST_SILENT_LOOKS * LOOK_MS) / 1000} s`)
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
-        this.#looks = this.#clock.after(LOOK_MS, look)
+        // Only when answers had their turn: a clock that jumps over several looks is no silence.
+        void giveWay().then(() => {
+          if (isWatched()) this.#looks = this.#clock.after(LOOK_MS, look)
+        })
       }
       worker.onerror = (event) => died(event.message)
       worker.addEventListener('close', () => died('closed'))
