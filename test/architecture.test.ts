@@ -20,6 +20,8 @@ const RANK = [
   'account',
   'operations',
   'domains',
+  'templates',
+  'contacts',
   'suppressions',
   'emails',
   'tracking',
@@ -35,6 +37,10 @@ const RANK = [
   'inbound',
   'webhooks',
   'inbound-routes',
+  'contact-lists',
+  'signup-forms',
+  'broadcasts',
+  'newsletters',
   'health',
 ] as const
 

@@ -24,7 +24,7 @@ const REFERENCE = /^(test\/[\w./-]+\.test\.ts) › (.+)$/
 const CHECK = /^\s*check [\w-]+ \d+ (scripts\/[\w-]+.*)$/gm
 /** How long a check goes on says nothing of what it proves. */
 const ROUNDS = / --rounds \d+/
-const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE) (\/[^`?\s]*)`/g
+const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[^`?\s]*)`/g
 
 /** The rows of all tables of a Markdown text, their heads left out. */
 function rowsOf(markdown: string): Row[] {

@@ -21,6 +21,10 @@ const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
 const suppressions = await Bun.file(join(ROOT, 'docs/suppressions-and-tracking.md')).text()
 const receiving = await Bun.file(join(ROOT, 'docs/receiving.md')).text()
+const contacts = await Bun.file(join(ROOT, 'docs/contacts.md')).text()
+const signupForms = await Bun.file(join(ROOT, 'docs/signup-forms.md')).text()
+const templates = await Bun.file(join(ROOT, 'docs/templates.md')).text()
+const broadcasts = await Bun.file(join(ROOT, 'docs/broadcasts.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
@@ -289,7 +293,12 @@ function argumentsOf(command: string, variables: Readonly<Record<string, string>
   return String(stdout).split('\0').slice(0, -1)
 }
 
-const csvExample = /^```csv\n(.*?)^```$/ms.exec(suppressions)?.[1]
+const csvOf = (markdown: string): string | undefined => /^```csv\n(.*?)^```$/ms.exec(markdown)?.[1]
+/** The files that commands send, by their names. */
+const FILES: Readonly<Record<string, string | undefined>> = {
+  '@list.csv': csvOf(suppressions),
+  '@contacts.csv': csvOf(contacts),
+}
 
 interface Answer {
   readonly request: string
@@ -305,7 +314,7 @@ async function ask(given: readonly string[]): Promise<Answer> {
   for (let next = rest.shift(); next !== undefined; next = rest.shift()) {
     if (next === '-X') method = rest.shift()
     else if (next === '-d') body = rest.shift()
-    else if (next === '--data-binary' && rest.shift() === '@list.csv') body = csvExample
+    else if (next === '--data-binary') body = FILES[rest.shift() ?? '']
     else if (next === '-o') rest.shift()
     else if (next === '-H') {
       const [name = '', value = ''] = (rest.shift() ?? '').split(': ', 2)
@@ -365,6 +374,114 @@ describe('every curl command works on a fresh service', () => {
       data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
       errors: [],
     })
+  })
+
+  test('of docs/templates.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: unknown[] = []
+    for (const command of curlCommands(templates)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      variables['ID'] ??= String(at(body, 'data', 'id'))
+      answers.push([request.replace(variables['ID'], 'ID'), status])
+      if (request === 'POST /v1/emails') {
+        const { body: sent } = await service.api('GET', `/v1/emails/${at(body, 'data', 'id')}`)
+        answers.push(at(sent, 'data', 'subject'))
+      }
+      if (request.endsWith('/render')) answers.push(at(body, 'data', 'html_body'))
+    }
+    expect(answers).toEqual([
+      ['POST /v1/templates', 201],
+      ['POST /v1/emails', 202],
+      'Your order 7',
+      ['POST /v1/templates/ID/render', 200],
+      '<ul><li>Nuts &amp; bolts</li></ul>',
+    ])
+  })
+
+  test('of docs/contacts.md', async () => {
+    await using service = await startFresh()
+    service.app.db.run('UPDATE domains SET verified_at = 1')
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    for (const command of curlCommands(contacts)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      variables['LIST'] ??= String(at(body, 'data', 'id'))
+      answers.push(`${request.replace(`/${variables['LIST']}`, '/LIST')}: ${status}`)
+    }
+    const path = '/v1/contact-lists/LIST'
+    expect(answers).toEqual([
+      'POST /v1/contact-lists: 201',
+      `POST ${path}/contacts: 201`,
+      `POST ${path}/contacts: 201`,
+      `GET ${path}: 200`,
+      `GET ${path}/contacts: 200`,
+      `GET ${path}/contacts/bob@example.net: 200`,
+      `PATCH ${path}/contacts/bob@example.net: 200`,
+      `DELETE ${path}/contacts/eve@example.net: 204`,
+      `PUT ${path}: 200`,
+      `POST ${path}/contacts: 201`,
+      `POST ${path}/contacts: 201`,
+      `PUT ${path}: 200`,
+      `POST ${path}/contacts/import: 202`,
+      `GET ${path}/contacts/export: 200`,
+    ])
+  })
+
+  test('of docs/signup-forms.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: unknown[] = []
+    for (const command of curlCommands(signupForms)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      if (request === 'POST /v1/contact-lists') variables['LIST'] = String(at(body, 'data', 'id'))
+      if (request === 'POST /v1/signup-forms') {
+        variables['FORM'] = String(at(body, 'data', 'id'))
+        variables['SLUG'] = String(at(body, 'data', 'slug'))
+      }
+      const { LIST, FORM, SLUG } = variables
+      const path = request.replace(`/${LIST}`, '/LIST').replace(`/${FORM}`, '/FORM').replace(`/${SLUG}`, '/SLUG')
+      answers.push(`${path}: ${status}`)
+      if (request.endsWith('/contacts')) answers.push(at(body, 'data', 0, 'metadata'))
+    }
+    expect(answers).toEqual([
+      'POST /v1/contact-lists: 201',
+      'POST /v1/signup-forms: 201',
+      'POST /subscribe/SLUG: 200',
+      'GET /v1/contact-lists/LIST/contacts: 200',
+      { first_name: 'Bob' },
+      'PUT /v1/signup-forms/FORM: 200',
+      'POST /v1/signup-forms/FORM/toggle: 200',
+    ])
+  })
+
+  test('of docs/broadcasts.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    for (const command of curlCommands(broadcasts)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      if (request === 'POST /v1/contact-lists') variables['LIST'] = String(at(body, 'data', 'id'))
+      if (request.endsWith('/broadcast')) variables['OPERATION'] = String(at(body, 'data', 'operation_id'))
+      if (request === 'POST /v1/newsletters') variables['NEWSLETTER'] = String(at(body, 'data', 'id'))
+      const names = ['LIST', 'OPERATION', 'NEWSLETTER'] as const
+      answers.push(
+        `${names.reduce((text, name) => text.replace(`/${variables[name]}`, `/${name}`), request)}: ${status}`,
+      )
+    }
+    expect(answers).toEqual([
+      'POST /v1/contact-lists: 201',
+      'POST /v1/contact-lists/LIST/contacts: 201',
+      'POST /v1/emails/broadcast: 202',
+      'GET /v1/operations/OPERATION: 200',
+      'POST /v1/operations/OPERATION/pause: 200',
+      'POST /v1/operations/OPERATION/resume: 200',
+      'POST /v1/operations/OPERATION/cancel: 200',
+      'POST /v1/newsletters: 201',
+      'PUT /v1/newsletters/NEWSLETTER: 200',
+      'POST /v1/newsletters/NEWSLETTER/send: 202',
+      'GET /v1/newsletters: 200',
+    ])
   })
 
   test('of docs/agent-mailboxes.md', async () => {

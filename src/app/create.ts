@@ -38,6 +38,7 @@ import { createLog, type Log } from '#platform/log.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
+import { createRenderer } from '#platform/template/start-renderer.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
@@ -152,6 +153,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const senderResolver = options.resolver ?? createResolver({ ...dns, exchangesAtOnce: SENDER_DNS_EXCHANGES })
     const ownPorts = new Set<number>()
     const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
+    const renderer = createRenderer({ clock, log })
     const app: App = {
       config,
       clock,
@@ -166,6 +168,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       resolver,
       freshResolver,
       fetch,
+      renderer,
       ownPorts,
       eventTime,
       mailDue: createSignal(),
@@ -173,6 +176,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       webhookChanged: createSignal(),
       mailReceived: createSignal(),
       mailboxChanged: createSignal(),
+      contactMailDue: createSignal(),
+      importDue: createSignal(),
+      broadcastChanged: createSignal(),
     }
     return {
       app,
@@ -180,6 +186,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       authenticator: createAuthenticator(app),
       senderResolver,
       async close() {
+        renderer.close()
         fetch.close()
         outgoingResolver.close()
         senderResolver.close()

@@ -10,22 +10,35 @@ import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
 import type { Actor } from '#features/app.ts'
 import { auditLogRoutes } from '#features/audit-logs/routes.ts'
+import { emailsOfBroadcast } from '#features/broadcasts/progress.ts'
+import { broadcastRoutes } from '#features/broadcasts/routes.ts'
 import { capturedPages } from '#features/capture/pages.ts'
 import { captureRoutes } from '#features/capture/routes.ts'
+import { contactConfirmationRoutes } from '#features/contact-lists/confirmation-routes.ts'
+import { contactFileRoutes } from '#features/contact-lists/import-routes.ts'
+import { confirmPages } from '#features/contact-lists/pages.ts'
+import { contactListRoutes } from '#features/contact-lists/routes.ts'
 import { deadLetterRoutes } from '#features/dead-letters/routes.ts'
+import { createBroadcastRenderer, TemplateFailure } from '#features/delivery/rendered.ts'
 import { maxAttempts } from '#features/delivery/retry.ts'
 import { tlsPages } from '#features/domains/pages.ts'
 import { domainRoutes } from '#features/domains/routes.ts'
 import { deleteDomain } from '#features/emails/delete-domain.ts'
 import { emailRoutes } from '#features/emails/routes.ts'
+import { createSendRate } from '#features/emails/send-rate.ts'
 import { eventRoutes } from '#features/events/routes.ts'
 import { createFeedStreams } from '#features/events/stream.ts'
 import { healthRoutes } from '#features/health/routes.ts'
 import { inboundRoutes } from '#features/inbound/routes.ts'
 import { inboundRouteRoutes } from '#features/inbound-routes/routes.ts'
+import { newsletterRoutes } from '#features/newsletters/routes.ts'
+import { noteBroadcast } from '#features/newsletters/states.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
+import { subscribePages } from '#features/signup-forms/pages.ts'
+import { signupFormRoutes } from '#features/signup-forms/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
+import { templateRoutes } from '#features/templates/routes.ts'
 import { trackingPages } from '#features/tracking/pages.ts'
 import { trackingRoutes } from '#features/tracking/routes.ts'
 import { unsubscribePages } from '#features/unsubscribe/pages.ts'
@@ -49,11 +62,15 @@ const API_INFO = {
     'Dead letters': 'Email that could not be handed over or given up with certainty, to be looked at.',
     Domains: 'Domains that you send from and receive at, with the DNS records that they need.',
     Streams: 'Kinds of email, each with its own reputation and its own unsubscribing.',
+    Templates: 'Subjects and bodies with variables, kept here and rendered for each email.',
+    'Contact lists': 'Lists of people who want mail, with what becomes of each of them.',
     Suppressions: 'Addresses that nothing is sent to.',
     Inbound: 'Mail that came to your domains.',
     'Inbound routes': 'Which addresses of a domain belong together, and the URL that is told of their mail.',
     'Agent mailboxes': 'Addresses whose mail a program works off: wait for a message, acknowledge it, answer it.',
-    Operations: 'Work that goes on after its answer, such as batches.',
+    'Signup forms': 'Public pages on which people put themselves on a contact list.',
+    Newsletters: 'Messages to a contact list that are written before they are sent.',
+    Operations: 'Work that goes on after its answer: batches, broadcasts, imports.',
     'API keys': 'Who may call, and what each key may do.',
     Account: 'The account that the key belongs to.',
     'Audit log': 'Who changed what, and when.',
@@ -79,9 +96,21 @@ export function createRoutes(
     ending = new AbortController().signal,
   }: HttpOptions & { readonly ending?: AbortSignal } = {},
 ): AnyElysia[] {
+  const render = createBroadcastRenderer(app)
+  // One bucket for all that sends.
+  const takeRate = createSendRate(app)
   // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
-    emailRoutes(app, { maxAttempts: maxAttempts(app.config.retryExpiryHours) }),
+    emailRoutes(app, {
+      maxAttempts: maxAttempts(app.config.retryExpiryHours),
+      takeRate,
+      renderedBodies: (emailId) =>
+        render(emailId, 'now').catch((error: unknown) => {
+          if (error instanceof TemplateFailure) return {}
+          throw error
+        }),
+    }),
+    broadcastRoutes(app, { takeRate, onMoved: noteBroadcast }),
     captureRoutes(app, captures),
     eventRoutes(app, createFeedStreams(app, ending)),
     trackingRoutes(app),
@@ -89,12 +118,20 @@ export function createRoutes(
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
     streamRoutes(app),
+    templateRoutes(app),
+    contactListRoutes(app),
+    contactFileRoutes(app),
+    contactConfirmationRoutes(app),
     suppressionRoutes(app),
     inboundRoutes(app),
     inboundRouteRoutes(app),
     agentMailboxRoutes(app, createWaitingRooms(app, ending)),
     conversationRoutes(app),
-    operationRoutes(app),
+    signupFormRoutes(app),
+    newsletterRoutes(app, { takeRate }),
+    operationRoutes(app, {
+      emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
+    }),
     apiKeyRoutes(app, authenticator),
     accountRoutes(app),
     auditLogRoutes(app),
@@ -104,7 +141,16 @@ export function createRoutes(
   // The page shows the mail of all accounts without a key: only to a developer on this machine.
   const pages =
     delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '') ? [capturedPages(captures)] : []
-  return [...routes, ...pages, tlsPages(app), trackingPages(app), unsubscribePages(app), docsRoutes(routes, API_INFO)]
+  return [
+    ...routes,
+    ...pages,
+    tlsPages(app),
+    trackingPages(app),
+    unsubscribePages(app),
+    subscribePages(app),
+    confirmPages(app),
+    docsRoutes(routes, API_INFO),
+  ]
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
@@ -116,6 +162,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
   const server = createHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
+      maxStreamBytes: app.config.importMaxBytes,
       trustedProxies: app.config.trustedProxies,
       requestTimeoutSeconds: REQUEST_TIMEOUT_SECONDS,
     },

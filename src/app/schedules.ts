@@ -4,12 +4,14 @@
  */
 import { Cron } from 'croner'
 import { removeDeletedMailboxes } from '#features/agent-mailboxes/mailboxes.ts'
+import { removeDeletedLists } from '#features/contact-lists/remove.ts'
 import { recheckDomains } from '#features/domains/recheck.ts'
-import { trimBatchReplies } from '#features/emails/batch.ts'
 import { removeDeletedDomains } from '#features/emails/delete-domain.ts'
+import { trimReplies } from '#features/emails/kept-replies.ts'
 import { removeOrphanedRoutes } from '#features/inbound-routes/inbound-routes.ts'
 import { trimOperatorMail } from '#features/postmaster/store.ts'
 import { trimReports } from '#features/reports/store.ts'
+import { removeOrphanedForms } from '#features/signup-forms/signup-forms.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
 import { days } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
@@ -29,7 +31,7 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.trim() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
-  { name: 'trim batch replies', pattern: '0 7 * * * *', run: ({ app }) => trimBatchReplies(app) },
+  { name: 'trim kept replies', pattern: '0 7 * * * *', run: ({ app }) => trimReplies(app) },
   { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => trimWebhookHistory(app) },
   {
     name: 'drop raw mail that is too old',
@@ -39,8 +41,10 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
   { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => trimReports(app) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
+  { name: 'remove contacts of deleted lists', pattern: '50 * * * * *', run: ({ app }) => removeDeletedLists(app) },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
   { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
+  { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
 ]
 
 /** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */

@@ -6,6 +6,7 @@ import { isIPv6 } from 'node:net'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { startAdminSocket } from './admin-socket.ts'
+import { startBackground } from './background.ts'
 import { operations } from './cli/operations.ts'
 import {
   type CreateOptions,
@@ -70,12 +71,14 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const running = await startDelivery(opened)
     delivery = running
     stops.unshift(() => running.stop())
+    const background = startBackground(opened.app)
+    stops.unshift(() => background.stop())
     const schedules = startSchedules(opened)
 
     const stop = async () => {
       isStopping = true
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
-      await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop()])
+      await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()

@@ -12,6 +12,7 @@ import type { Log } from '#platform/log.ts'
 import type { MemoryBudget } from '#platform/memory-budget.ts'
 import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
+import type { Renderer } from '#platform/template/renderer.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
 export interface App {
@@ -34,6 +35,8 @@ export interface App {
   readonly freshResolver: Resolver
   /** Calls a URL that a tenant gave. Nothing else may. */
   readonly fetch: SafeFetch
+  /** Renders the templates of tenants. */
+  readonly renderer: Renderer
   /** Ports on which this service listens; whoever listens adds its own, and `fetch` never calls them. */
   readonly ownPorts: Set<number>
   /** Event time: the clock, but never earlier than any time it has given, restarts included. */
@@ -48,6 +51,12 @@ export interface App {
   readonly mailReceived: Signal<void>
   /** Says that a mailbox has something for whoever waits at `next`: a new message, or one that was given back. */
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
+  /** Says that a contact is to get a confirmation or a welcome. */
+  readonly contactMailDue: Signal<void>
+  /** Says that a file of contacts waits to be imported. */
+  readonly importDue: Signal<void>
+  /** Says that a broadcast was begun, resumed or cancelled. */
+  readonly broadcastChanged: Signal<void>
 }
 
 /** Who acts: the key, user or command behind a change, for authorisation and the audit log. */

@@ -200,6 +200,26 @@ const settings = {
   ),
   llmKey: { ...text('', 'API key for TASSIS_LLM_URL.', 'any text'), secret: true },
   llmModel: text('', 'Model to ask at TASSIS_LLM_URL.', 'the name of a model'),
+  importMaxBytes: size(
+    512 * MiB,
+    1 * MiB,
+    100 * GiB,
+    'Largest CSV file of contacts that one import may bring; it lies in the data folder until it is imported.',
+  ),
+  confirmationDays: integer(7, 1, 365, 'How long the link of a confirmation email (double opt-in) works.'),
+  confirmationsPerMinute: integer(
+    600,
+    1,
+    1_000_000,
+    'Confirmation emails a minute of one account for contacts that were added in bulk.',
+  ),
+  formPostsPerMinute: integer(10, 1, 1_000_000, 'Posts to signup forms a minute from one address, of IPv6 a /64.'),
+  broadcastAhead: integer(
+    1000,
+    10,
+    100_000,
+    'Emails of one broadcast that wait in the mail queue at the same time; the rest waits outside.',
+  ),
   captureMaxBytes: size(64 * MiB, 1 * MiB, 100 * GiB, 'Most bytes of captured messages; the oldest go first.'),
   captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are removed.'),
   minFreeDisk: size(

@@ -8,6 +8,7 @@ export const workerEntries = {
   delivery: 'features/delivery/worker.ts',
   inbound: 'features/inbound/listener-worker.ts',
   parse: 'features/inbound/parse-worker.ts',
+  render: 'platform/template/render-worker.ts',
 } as const
 
 export type WorkerName = keyof typeof workerEntries

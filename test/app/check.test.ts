@@ -70,6 +70,15 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)`,
   ],
   [
+    'the counters of contacts by list and status are what a recount gives',
+    `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 1, 1, 1)`,
+  ],
+  [
+    'an active contact waits for no confirmation, and a pending one never was active',
+    `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 0, 1, 1);
+     INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'contacts:1:active', 0, 1)`,
+  ],
+  [
     'the counters of complaints by type and hour are what a recount gives',
     "INSERT INTO complaints (account_id, email_id, feedback_type, created_at) VALUES (1, 1, 'abuse', 1)",
   ],

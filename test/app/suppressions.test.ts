@@ -58,7 +58,9 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
     '2501 lines: 2500 imported, 0 on the list before, 1 wrong.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
   ])
   const exported = await tassis(['suppressions', 'export'], data.settings)
-  expect(exported.stdout).toBe(['email_address,reason,stream', ...many.map((line) => `${line},`), ''].join('\r\n'))
+  expect(exported.stdout).toBe(
+    ['email_address,reason,stream,list', ...many.map((line) => `${line},,`), ''].join('\r\n'),
+  )
   const again = await importFile(exported.stdout)
   expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 on the list before, 0 wrong.\n'])
   for (const [content, message] of [

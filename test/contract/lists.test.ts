@@ -9,15 +9,19 @@ beforeAll(async () => {
   service = await createContractApi()
   for (const resource of [
     'api-key',
+    'contact-list',
     'dead-letter',
     'domain',
     'email',
     'inbound-email',
     'inbound-route',
     'mailbox',
+    'newsletter',
     'operation',
+    'signup-form',
     'stream',
     'suppression',
+    'template',
     'webhook',
   ] as const) {
     for (let made = 0; made < 3; made++) {
@@ -25,6 +29,10 @@ beforeAll(async () => {
       await service.make(resource)
     }
   }
+  // Lists that no form needs any more.
+  service.app.db.run(
+    "UPDATE contact_lists SET deleted_at = 1 WHERE name LIKE 'Formless%' AND id NOT IN (SELECT list_id FROM signup_forms)",
+  )
 })
 afterAll(() => service[Symbol.asyncDispose]())
 

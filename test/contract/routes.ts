@@ -9,7 +9,7 @@ import { writeOutcome } from '#features/delivery/outcome.ts'
 import { claimDue } from '#features/emails/status.ts'
 import { getRouteWebhook } from '#features/inbound-routes/inbound-routes.ts'
 import { sendTestEvent } from '#features/webhooks/test-event.ts'
-import { parseUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
@@ -21,7 +21,10 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 /** What the id of a path names. */
 export type Resource =
   | 'api-key'
+  | 'broadcast'
   | 'captured-email'
+  | 'contact'
+  | 'contact-list'
   | 'dead-letter'
   | 'domain'
   | 'email'
@@ -32,9 +35,14 @@ export type Resource =
   | 'mailbox'
   | 'mailbox-message'
   | 'mailbox-thread'
+  | 'newsletter'
   | 'operation'
+  | 'paused-broadcast'
+  | 'pending-contact'
+  | 'signup-form'
   | 'stream'
   | 'suppression'
+  | 'template'
   | 'tracking-domain'
   | 'webhook'
   | 'webhook-delivery'
@@ -44,6 +52,8 @@ export interface Route {
   /** With `{id}` for the id of `resource`. */
   readonly path: string
   readonly scope: string
+  /** A second scope that it needs beside. */
+  readonly alsoScope?: string
   readonly resource?: Resource
   /** A valid body, another one at each call. */
   readonly body?: () => unknown
@@ -76,6 +86,22 @@ const inboundRoute = () => ({
   match_type: 'exact',
   webhook_url: WEBHOOK.url,
 })
+
+const template = () => ({ alias: unique('template'), name: 'A template', subject: 'Hello', text_body: 'Hello.' })
+
+/** Lists of the first account that have no form yet: a list has one at most, and a body is made without waiting. */
+let formlessLists: string[] = []
+const signupForm = () => ({ list_id: formlessLists.pop() ?? 'none is left', title: unique('Form') })
+
+/** A contact list of the first account, with one contact. */
+let mailedList = ''
+const broadcast = () => ({
+  contact_list_id: mailedList,
+  from_address: EMAIL.from,
+  subject: unique('News'),
+  text_body: 'Hello.',
+})
+const newsletter = () => ({ list_id: mailedList, from_address: EMAIL.from, subject: unique('News'), text_body: 'Hi.' })
 
 /** Token of the message that was leased last. */
 let leaseToken = ''
@@ -180,6 +206,49 @@ export const ROUTES: readonly Route[] = [
   },
   removal('/v1/api-keys/{id}', 'account:admin', 'api-key'),
   listed('/v1/audit-logs', 'account:read'),
+  listed('/v1/contact-lists', 'contacts:read'),
+  {
+    ...get('/v1/contact-lists', 'contacts:write', { status: 201 }),
+    method: 'POST',
+    body: () => ({ name: unique('List') }),
+  },
+  get('/v1/contact-lists/{id}', 'contacts:read', { resource: 'contact-list' }),
+  {
+    ...get('/v1/contact-lists/{id}', 'contacts:write', { resource: 'contact-list' }),
+    method: 'PUT',
+    body: () => ({ name: unique('List') }),
+  },
+  removal('/v1/contact-lists/{id}', 'contacts:write', 'contact-list'),
+  listed('/v1/contact-lists/{id}/contacts', 'contacts:read', { resource: 'contact-list', paged: false }),
+  {
+    ...get('/v1/contact-lists/{id}/contacts', 'contacts:write', { resource: 'contact-list', status: 201 }),
+    method: 'POST',
+    body: () => ({ email: `${unique('contact')}@receiver.test` }),
+  },
+  get('/v1/contact-lists/{id}/contacts/{email}', 'contacts:read', { resource: 'contact' }),
+  {
+    ...get('/v1/contact-lists/{id}/contacts/{email}', 'contacts:write', { resource: 'contact' }),
+    method: 'PATCH',
+    body: () => ({ metadata: { name: unique('Name') } }),
+  },
+  removal('/v1/contact-lists/{id}/contacts/{email}', 'contacts:write', 'contact'),
+  {
+    ...get('/v1/contact-lists/{id}/contacts/{email}/confirmation', 'contacts:write', {
+      resource: 'pending-contact',
+      status: 202,
+    }),
+    method: 'POST',
+  },
+  get('/v1/contact-lists/{id}/contacts/export', 'contacts:read', {
+    resource: 'contact-list',
+    csv: 'answer',
+    shape: 'none',
+  }),
+  {
+    ...get('/v1/contact-lists/{id}/contacts/import', 'contacts:write', { resource: 'contact-list', status: 202 }),
+    method: 'POST',
+    csv: () => `email\n${unique('imported')}@receiver.test\n`,
+  },
   get('/v1/dead-letters', 'emails:read', { shape: ['data', 'total'] }),
   removal('/v1/dead-letters/{id}', 'emails:send', 'dead-letter'),
   {
@@ -221,6 +290,11 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ emails: [EMAIL, {}] }),
   },
+  {
+    ...get('/v1/emails/broadcast', 'emails:send', { status: 202, alsoScope: 'contacts:read' }),
+    method: 'POST',
+    body: broadcast,
+  },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listed('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
@@ -254,8 +328,37 @@ export const ROUTES: readonly Route[] = [
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listed('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listed('/v1/newsletters', 'contacts:read'),
+  { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
+  get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
+  {
+    ...get('/v1/newsletters/{id}', 'contacts:write', { resource: 'newsletter' }),
+    method: 'PUT',
+    body: () => ({ subject: unique('Other news') }),
+  },
+  removal('/v1/newsletters/{id}', 'contacts:write', 'newsletter'),
+  {
+    ...get('/v1/newsletters/{id}/send', 'emails:send', { resource: 'newsletter', status: 202 }),
+    alsoScope: 'contacts:read',
+    method: 'POST',
+    body: () => ({}),
+    isBodyOptional: true,
+  },
   listed('/v1/operations', 'emails:read'),
   get('/v1/operations/{id}', 'emails:read', { resource: 'operation' }),
+  { ...get('/v1/operations/{id}/cancel', 'emails:send', { resource: 'broadcast' }), method: 'POST' },
+  { ...get('/v1/operations/{id}/pause', 'emails:send', { resource: 'broadcast' }), method: 'POST' },
+  { ...get('/v1/operations/{id}/resume', 'emails:send', { resource: 'paused-broadcast' }), method: 'POST' },
+  listed('/v1/signup-forms', 'contacts:read'),
+  { ...get('/v1/signup-forms', 'contacts:write', { status: 201 }), method: 'POST', body: signupForm },
+  get('/v1/signup-forms/{id}', 'contacts:read', { resource: 'signup-form' }),
+  {
+    ...get('/v1/signup-forms/{id}', 'contacts:write', { resource: 'signup-form' }),
+    method: 'PUT',
+    body: () => ({ title: unique('Title') }),
+  },
+  removal('/v1/signup-forms/{id}', 'contacts:write', 'signup-form'),
+  { ...get('/v1/signup-forms/{id}/toggle', 'contacts:write', { resource: 'signup-form' }), method: 'POST' },
   listed('/v1/streams', 'emails:read'),
   {
     ...get('/v1/streams', 'emails:send', { status: 201 }),
@@ -281,6 +384,21 @@ export const ROUTES: readonly Route[] = [
     ...get('/v1/suppressions/import', 'suppressions:write', { shape: ['data', 'errors'], isOne: true }),
     method: 'POST',
     csv: () => `email_address\n${unique('imported')}@receiver.test\n`,
+  },
+  listed('/v1/templates', 'templates:read'),
+  { ...get('/v1/templates', 'templates:write', { status: 201 }), method: 'POST', body: template },
+  get('/v1/templates/{id}', 'templates:read', { resource: 'template' }),
+  {
+    ...get('/v1/templates/{id}', 'templates:write', { resource: 'template' }),
+    method: 'PUT',
+    body: () => ({ name: unique('Name') }),
+  },
+  removal('/v1/templates/{id}', 'templates:write', 'template'),
+  {
+    ...get('/v1/templates/{id}/render', 'templates:read', { resource: 'template' }),
+    method: 'POST',
+    body: () => ({ template_data: { name: 'Ada' } }),
+    isBodyOptional: true,
   },
   listed('/v1/webhooks', 'webhooks:read'),
   { ...get('/v1/webhooks', 'webhooks:write', { status: 201 }), method: 'POST', body: () => WEBHOOK },
@@ -320,8 +438,13 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
+  'GET /confirm/{token}',
+  'POST /confirm/{token}',
   'GET /u/{token}',
   'POST /u/{token}',
+  'GET /subscribe/{slug}',
+  'POST /subscribe/{slug}',
+  'OPTIONS /subscribe/{slug}',
 ]
 
 export const nameOf = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`
@@ -340,20 +463,26 @@ export const unknownId = (resource: Resource): string =>
 /** The webhook, or route, of each delivery that was made; what names no delivery is asked of the newest. */
 const webhookOfDelivery = new Map<string, string>()
 const routeOfDelivery = new Map<string, string>()
+/** The list of each contact that was made. */
+const listOfContact = new Map<string, string>()
 /** The mailbox of each message and thread that was made. */
 const mailboxOf = new Map<string, string>()
 
 export const pathOf = ({ path, resource }: Route, id: string): string =>
-  resource === 'webhook-delivery'
-    ? pathOfDelivery(path, webhookOfDelivery, id)
-    : resource === 'inbound-route-delivery'
-      ? pathOfDelivery(path, routeOfDelivery, id)
-      : /\{[mt]id\}/.test(path)
-        ? path
-            .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
-            .replace(/\{[mt]id\}/, id)
-            .replace('{n}', '0')
-        : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
+  resource === 'contact' || resource === 'pending-contact'
+    ? path
+        .replace('{id}', listOfContact.get(id) ?? [...listOfContact.values()].at(-1) ?? 'x')
+        .replace('{email}', encodeURIComponent(id))
+    : resource === 'webhook-delivery'
+      ? pathOfDelivery(path, webhookOfDelivery, id)
+      : resource === 'inbound-route-delivery'
+        ? pathOfDelivery(path, routeOfDelivery, id)
+        : /\{[mt]id\}/.test(path)
+          ? path
+              .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
+              .replace(/\{[mt]id\}/, id)
+              .replace('{n}', '0')
+          : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
 
 const pathOfDelivery = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
   path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
@@ -376,12 +505,33 @@ export async function createContractApi(): Promise<ContractApi> {
   }
   service.app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE verified_at IS NOT NULL')
   routedDomain = String(at((await post('/v1/domains', { domain: `${unique('routed')}.test` })).body, 'data', 'id'))
+  formlessLists = makeLists(service)
+  mailedList = String(at((await post('/v1/contact-lists', { name: unique('Mailed') })).body, 'data', 'id'))
+  await post(`/v1/contact-lists/${mailedList}/contacts`, { email: 'ben@receiver.test' })
+  // The first broadcast of an account makes it; each route is to change what it is about, and nothing else.
+  await post('/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
   const make: ContractApi['make'] = async (resource) => {
     switch (resource) {
       case 'api-key':
         return String(at((await post('/v1/api-keys', { name: unique('key') })).body, 'data', 'id'))
+      case 'broadcast': {
+        const later = new Date(service.clock.now() + hours(1)).toISOString()
+        const { body } = await post('/v1/emails/broadcast', { ...broadcast(), send_at: later })
+        return String(at(body, 'data', 'operation_id'))
+      }
       case 'captured-email':
         return makeCapturedEmail(service)
+      case 'contact':
+      case 'pending-contact': {
+        const doubleOptIn = { name: unique('List'), double_opt_in: resource === 'pending-contact' }
+        const list = String(at((await post('/v1/contact-lists', doubleOptIn)).body, 'data', 'id'))
+        const email = `${unique('contact')}@receiver.test`
+        await post(`/v1/contact-lists/${list}/contacts`, { email })
+        listOfContact.set(email, list)
+        return email
+      }
+      case 'contact-list':
+        return String(at((await post('/v1/contact-lists', { name: unique('List') })).body, 'data', 'id'))
       case 'domain':
         return String(at((await post('/v1/domains', { domain: `${unique('made')}.test` })).body, 'data', 'id'))
       case 'tracking-domain': {
@@ -430,14 +580,25 @@ export async function createContractApi(): Promise<ContractApi> {
         mailboxOf.set(id, mailbox)
         return id
       }
+      case 'newsletter':
+        return String(at((await post('/v1/newsletters', newsletter())).body, 'data', 'id'))
+      case 'paused-broadcast': {
+        const id = await make('broadcast')
+        expect((await api('POST', `/v1/operations/${id}/pause`)).status).toBe(200)
+        return id
+      }
       case 'operation':
         return String(at((await post('/v1/emails/batch', { emails: [EMAIL] })).body, 'operation_id'))
+      case 'signup-form':
+        return String(at((await post('/v1/signup-forms', signupForm())).body, 'data', 'id'))
       case 'stream':
         return String(at((await post('/v1/streams', { slug: unique('made'), name: 'Made' })).body, 'data', 'id'))
       case 'suppression': {
         const address = { email_address: `${unique('made')}@receiver.test` }
         return String(at((await post('/v1/suppressions', address)).body, 'data', 'email_address'))
       }
+      case 'template':
+        return String(at((await post('/v1/templates', template())).body, 'data', 'id'))
       case 'webhook':
         return String(at((await post('/v1/webhooks', WEBHOOK)).body, 'data', 'id'))
       case 'webhook-delivery': {
@@ -459,6 +620,22 @@ export async function createContractApi(): Promise<ContractApi> {
         ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
         : api(route.method, pathOf(route, id), route.body?.(), options),
   }
+}
+
+/** More lists than any file of tests makes forms. */
+const FORMLESS_LISTS = 200
+
+/** Ids of new contact lists of the first account. */
+function makeLists({ app, actor }: EmailApi): string[] {
+  const insert = app.db.query(
+    `INSERT INTO contact_lists (uuid, account_id, name, double_opt_in, welcome_enabled, welcome_delay_seconds, created_at, updated_at)
+     VALUES (?, ?, ?, 0, 0, 0, 0, 0)`,
+  )
+  return Array.from({ length: FORMLESS_LISTS }, () => {
+    const uuid = newUuid()
+    insert.run(uuid, actor.accountId, unique('Formless'))
+    return formatUuid(uuid)
+  })
 }
 
 const domainIdOf = ({ app, actor }: EmailApi): number => {

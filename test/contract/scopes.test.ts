@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
-import { type ContractApi, createContractApi, dump, nameOf, ROUTES, unknownId } from './routes.ts'
+import { type ContractApi, createContractApi, dump, nameOf, ROUTES, type Route, unknownId } from './routes.ts'
 
 // As the contract has them, not as the service does.
 const SCOPES = [
@@ -29,6 +29,8 @@ const SCOPES = [
 ]
 const ADMIN = 'account:admin'
 
+const scopesOf = ({ scope, alsoScope }: Route): string[] => [scope, ...(alsoScope === undefined ? [] : [alsoScope])]
+
 let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
@@ -37,17 +39,19 @@ afterAll(() => service[Symbol.asyncDispose]())
 
 describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
   test('is a 403 to a key with every scope but the one it needs, and changes nothing', async () => {
-    const key = await service.newKey(SCOPES.filter((scope) => scope !== route.scope && scope !== ADMIN))
-    const id = route.resource ? await service.make(route.resource) : ''
-    const before = dump(service)
-    const answer = await service.ask(route, id, { key })
-    expectRefusal(answer, 403, 'insufficient_scope')
-    expect(at(answer.body, 'message')).toContain(route.scope)
-    expect(dump(service)).toBe(before)
+    for (const needed of scopesOf(route)) {
+      const key = await service.newKey(SCOPES.filter((scope) => scope !== needed && scope !== ADMIN))
+      const id = route.resource ? await service.make(route.resource) : ''
+      const before = dump(service)
+      const answer = await service.ask(route, id, { key })
+      expectRefusal(answer, 403, 'insufficient_scope')
+      expect(at(answer.body, 'message')).toContain(needed)
+      expect(dump(service)).toBe(before)
+    }
   })
 
-  test.each([route.scope, ADMIN])('is open to a key with %s alone', async (scope) => {
-    const key = await service.newKey([scope])
+  test.each([scopesOf(route).join(' '), ADMIN])('is open to a key with %s alone', async (scopes) => {
+    const key = await service.newKey(scopes.split(' '))
     const id = route.resource ? await service.make(route.resource) : ''
     expect((await service.ask(route, id, { key })).status).toBe(route.status)
   })

@@ -83,9 +83,11 @@ test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothi
     'inbound-email',
     'inbound-route',
     'mailbox',
+    'newsletter',
     'operation',
     'stream',
     'suppression',
+    'template',
     'webhook',
   ] as const)
     await make(resource)

@@ -17,16 +17,20 @@ import {
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
 scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
+scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
   --webhooks   proves instead that no event is lost to a webhook and none comes again without need
   --inbound    proves instead that every message that got a 250 is there once
+  --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
+  --contacts   how many are on that list (100,000)
   --seed S     repeats the choices of another run (they are printed)
   --keep       keeps the data directory, which otherwise stays only after a failure
   --service    serve: the command \`serve\` (default); parts: a program put together from its parts
 Exit code 1 when a promise was broken.`
 
 const MOST_ROUNDS = 1000
+const MOST_CONTACTS = 1_000_000
 const MOST_VIOLATIONS_SHOWN = 30
 
 export interface KillArguments {
@@ -34,6 +38,8 @@ export interface KillArguments {
   readonly seed: number
   readonly keeps: boolean
   readonly kind: ServiceKind
+  /** Of a broadcast. */
+  readonly contacts: number
 }
 
 /** What the program was called with. Ends it with the help when that was asked for, or when there is no sense in it. */
@@ -47,13 +53,15 @@ export function readArguments(): KillArguments {
   const seed = values?.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed)
   const kind = values?.service === 'serve' || values?.service === 'parts' ? values.service : undefined
   const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MOST_ROUNDS
-  // The program of parts tells no webhooks and takes no mail in.
-  const needsAll = values?.webhooks || values?.inbound
-  if (!values || !areRounds || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
+  const contacts = Number(values?.contacts)
+  const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MOST_CONTACTS
+  // The program of parts tells no webhooks, takes no mail in and hands no broadcast over.
+  const needsAll = values?.webhooks || values?.inbound || values?.broadcast
+  if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
     process.exit(2)
   }
-  return { rounds, seed, keeps: values.keep, kind }
+  return { rounds, seed, keeps: values.keep, kind, contacts }
 }
 
 function parsedArguments() {
@@ -62,6 +70,8 @@ function parsedArguments() {
       options: {
         webhooks: { type: 'boolean', default: false },
         inbound: { type: 'boolean', default: false },
+        broadcast: { type: 'boolean', default: false },
+        contacts: { type: 'string', default: '100000' },
         rounds: { type: 'string', default: '30' },
         seed: { type: 'string' },
         service: { type: 'string', default: 'serve' },

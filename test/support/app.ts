@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { startBackground } from '#app/background.ts'
 import {
   type CreateOptions,
   type OpenedApp,
@@ -35,6 +36,8 @@ export interface TestAppOptions extends CreateOptions {
   readonly tellsWebhooks?: boolean
   /** Whether mail comes in and is processed; default false. */
   readonly receives?: boolean
+  /** Whether broadcasts, imports and emails to contacts go on; default false. */
+  readonly works?: boolean
   /** A data directory that is kept, for tests that open it twice. */
   readonly dataDir?: string
 }
@@ -57,6 +60,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const inbound = options.receives ? await startInbound(opened) : undefined
   inbound?.process()
   const delivery = options.delivers ? await startDelivery(opened) : undefined
+  const background = options.works ? startBackground(opened.app) : undefined
   return {
     app: opened.app,
     opened,
@@ -65,6 +69,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     webhooks,
     inbound,
     async [Symbol.asyncDispose]() {
+      await background?.stop()
       await inbound?.stop()
       await delivery?.stop()
       // A test with a clock of its own has no grace to wait for.

@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#platform/config.ts'
+import { IMPORTED_FIGURE_NAMES, type ImportedFigures, importedRun, prepareImported } from './imported.ts'
 import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'
 import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
@@ -22,6 +23,8 @@ export interface BenchOptions {
   readonly events: number
   /** Messages that are handed in; 0: none, and no long polls either. */
   readonly received: number
+  /** Contacts that are imported; 0: none. */
+  readonly import: number
   /** Where the data directories are made, and removed again. */
   readonly folder: string
 }
@@ -37,6 +40,7 @@ export interface BenchResults {
   /** Undefined: not asked for. */
   readonly told: { readonly medians: ToldFigures; readonly runs: readonly ToldFigures[] } | undefined
   readonly received: { readonly medians: ReceivedFigures; readonly runs: readonly ReceivedFigures[] } | undefined
+  readonly imported: { readonly medians: ImportedFigures; readonly runs: readonly ImportedFigures[] } | undefined
 }
 
 /** @param progress is told in a sentence what is done next */
@@ -76,6 +80,7 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       mail,
       told: options.events > 0 ? await benchTold(folder, options, progress) : undefined,
       received: options.received > 0 ? await benchReceived(folder, options, progress) : undefined,
+      imported: options.import > 0 ? await benchImported(folder, options, progress) : undefined,
     }
   } finally {
     process.off('exit', removeAll)
@@ -127,6 +132,29 @@ async function benchReceived(
     rmSync(dataDir, { recursive: true })
   }
   return { runs, medians: mediansOf(RECEIVED_FIGURE_NAMES, runs) }
+}
+
+async function benchImported(
+  folder: string,
+  { import: contacts, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['imported']> {
+  progress(`writing a file of ${contacts} contacts`)
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: join(folder, 'imported'),
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const fixture = await prepareImported(folder, config, contacts)
+  const runs: ImportedFigures[] = []
+  while (runs.length < Math.min(count, FEWER_RUNS)) {
+    progress(`importing, run ${runs.length + 1}`)
+    const dataDir = join(folder, 'run')
+    await copyFolder(fixture.dataDir, dataDir)
+    runs.push(await importedRun(fixture, dataDir))
+    rmSync(dataDir, { recursive: true })
+  }
+  return { runs, medians: mediansOf(IMPORTED_FIGURE_NAMES, runs) }
 }
 
 /** Some take longer than the others and vary less. */

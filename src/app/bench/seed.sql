@@ -34,6 +34,10 @@ FROM (SELECT type, at FROM events), seed GROUP BY 1, 2, 3;
 INSERT INTO counters (account_id, metric, hour, value)
 SELECT account_id, 'email:sent', at / 3600000, COUNT(*) FROM seed_emails, seed GROUP BY 1, 2, 3;
 
+INSERT INTO counters (account_id, metric, hour, value)
+SELECT account_id, 'stream:' || stream_id || ':' || step.value, CASE step.value WHEN 'sent' THEN at ELSE at + 1200 END / 3600000, COUNT(*)
+FROM seed_emails, json_each('["sent","delivered"]') AS step, seed GROUP BY 1, 2, 3;
+
 INSERT INTO usage (account_id, month, recipients) SELECT account_id, quota_month, COUNT(*) FROM emails WHERE quota_month IS NOT NULL GROUP BY 1, 2;
 
 UPDATE domains SET verified_at = 1, next_check_at = (SELECT until_ms + 31536000000 FROM seed) WHERE id = (SELECT domain_id FROM seed);

@@ -6,6 +6,7 @@ import { systemClock } from '#platform/clock.ts'
 import { type BenchResults, bench } from '../bench/bench.ts'
 import { type HandInJob, runHandIn } from '../bench/hand-in.ts'
 import { startHookReceiver } from '../bench/hook-receiver.ts'
+import type { ImportedFigures } from '../bench/imported.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from '../bench/load.ts'
 import { HTML_BYTES, TEXT_BYTES } from '../bench/mails.ts'
 import { HAND_IN_COMMAND, LONG_POLLS, type ReceivedFigures } from '../bench/received.ts'
@@ -24,6 +25,7 @@ interface Options extends JsonOption {
   readonly deliver: number
   readonly events: number
   readonly received: number
+  readonly import: number
   readonly folder: string
 }
 
@@ -39,6 +41,7 @@ export function addBenchCommand(program: Command): void {
       .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber(1, MOST), 2000)
       .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', wholeNumber(0, MOST), 100_000)
       .option('--received <n>', 'messages that are handed in; 0: none, and no long polls', wholeNumber(0, MOST), 3000)
+      .option('--import <n>', 'contacts that are imported from one CSV file; 0: none', wholeNumber(0, MOST), 1_000_000)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -137,6 +140,16 @@ const RECEIVED_ROWS: readonly (readonly [string, keyof ReceivedFigures, number])
   ['  CPU ms a second', 'waitingCpuMs', 1],
 ]
 
+const IMPORTED_ROWS: readonly (readonly [string, keyof ImportedFigures, number])[] = [
+  ['uploaded MiB/s, until the 202', 'uploadMiBPerSecond', 0],
+  ['contacts imported/s', 'importedPerSecond', 0],
+  ['  CPU ms a contact', 'importedCpuMs', 3],
+  ['peak RSS MiB', 'peakRssMiB', 0],
+  ['  more than before', 'grownRssMiB', 0],
+  ['GET /healthz meanwhile, p99 ms', 'healthP99Ms', 1],
+  ['  slowest ms', 'healthWorstMs', 0],
+]
+
 const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['events told/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms an event', 'toldCpuMs', 3],
@@ -145,7 +158,7 @@ const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, { mail, told, received }: BenchResults): string {
+function benchText(options: Options, { mail, told, received, imported }: BenchResults): string {
   return [
     `Tassis ${VERSION} on ${machine()}`,
     `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
@@ -172,6 +185,14 @@ function benchText(options: Options, { mail, told, received }: BenchResults): st
           `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) handed in over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
           '',
           table(['', `${received.runs.length} RUNS`, ''], figureRows(RECEIVED_ROWS, [received])),
+        ]
+      : []),
+    ...(imported
+      ? [
+          '',
+          `${options.import} contacts of one CSV file, uploaded and imported; each slice durable before the next.`,
+          '',
+          table(['', `${imported.runs.length} RUNS`, ''], figureRows(IMPORTED_ROWS, [imported])),
         ]
       : []),
   ].join('\n')

@@ -3,8 +3,10 @@
  * writes. The totals that lists and quotas answer with are recounted from the rows that they sum up.
  */
 import type { Database } from 'bun:sqlite'
+import { BROADCAST_STATES } from '#features/broadcasts/states.ts'
 import { complaintMetric, NOT_SPAM } from '#features/complaints/apply.ts'
-import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
+import { CONTACT_STATUSES, CONTACTS, contactStatusCode, contactStatusName } from '#features/contacts/status.ts'
+import { emailStatus, isOpen, NEVER_TRIED, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
 import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
@@ -29,6 +31,11 @@ interface Rule {
   readonly sql: string
   readonly tell: (row: Readonly<Record<string, string | number | null>>) => string
 }
+
+/** States of a broadcast in which recipients that wait are being taken back, or were. */
+const TAKEN_BACK = (['cancelling', 'failing', 'cancelled', 'failed'] as const)
+  .map((state) => BROADCAST_STATES.indexOf(state))
+  .join(', ')
 
 const codes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
 const OPEN = codes(STATUSES.filter(isOpen))
@@ -83,11 +90,35 @@ const RULES: readonly Rule[] = [
     tell: tellCounter,
   },
   {
+    rule: 'the counters of contacts by list and status are what a recount gives',
+    sql: recount(
+      CONTACTS,
+      `SELECT account_id, list_id || ':' || column2 AS name, 0 AS hour, count(*) AS n FROM contacts JOIN (VALUES ${names(CONTACT_STATUSES)}) v
+         ON column1 = status GROUP BY 1, 2`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'an active contact waits for no confirmation, and a pending one never was active',
+    sql: `SELECT id, status FROM contacts WHERE status = ${contactStatusCode('active')} AND (confirming_since IS NOT NULL OR confirmed_at IS NULL)
+      OR status = ${contactStatusCode('pending')} AND confirmed_at IS NOT NULL`,
+    tell: (r) => `contact ${r['id']} is ${contactStatusName(Number(r['status']))}`,
+  },
+  {
     rule: 'the counters of sandbox mail that was delivered are what a recount gives',
     sql: recount(
       'sandbox:',
       `SELECT events.account_id, 'delivered' AS name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN emails ON emails.id = email_id
        WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'the counters of recipients that each broadcast has begun with are what a recount gives',
+    sql: recount(
+      'broadcast:',
+      `SELECT account_id, broadcast_id || ':begun' AS name, 0 AS hour, count(*) AS n FROM emails JOIN recipients ON email_id = emails.id
+       WHERE broadcast_id IS NOT NULL AND NOT (${NEVER_TRIED}) GROUP BY 1, 2`,
     ),
     tell: tellCounter,
   },
@@ -127,10 +158,28 @@ const RULES: readonly Rule[] = [
     sql: `SELECT account_id AS account, month, sum(stored) AS stored, sum(counted) AS counted FROM (
         SELECT account_id, month, recipients AS stored, 0 AS counted FROM usage
         UNION ALL SELECT account_id, quota_month, 0, count(*) FROM emails JOIN recipients ON email_id = emails.id
-          WHERE quota_month IS NOT NULL AND recipients.status NOT IN (${codes(['rejected', 'cancelled'])}) GROUP BY 1, 2)
+          WHERE quota_month IS NOT NULL AND recipients.status NOT IN (${codes(['rejected', 'cancelled'])}) GROUP BY 1, 2
+        UNION ALL SELECT account_id, quota_month, 0, count(*) FROM broadcasts JOIN broadcast_recipients ON broadcast_id = broadcasts.id
+          WHERE quota_month IS NOT NULL GROUP BY 1, 2)
       GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
     tell: (r) =>
       `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
+  },
+  {
+    rule: 'every recipient of a broadcast was handed to delivery, left out or waits, and an operation says so',
+    sql: `SELECT broadcasts.id AS broadcast, total, handed_over AS handed, left_out AS out, (SELECT count(*) FROM broadcast_recipients r
+        WHERE r.broadcast_id = broadcasts.id) AS waiting, operations.completed_items AS completed, operations.failed_items AS failed
+      FROM broadcasts LEFT JOIN operations ON operations.id = operation_id WHERE state <> ${BROADCAST_STATES.indexOf('fixing')}
+        AND (handed + out + waiting > total OR (handed + out + waiting < total AND state NOT IN (${TAKEN_BACK}))
+          OR completed IS NOT handed OR failed IS NOT out)`,
+    tell: (r) =>
+      `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} were handed over, ${r['out']} left out, ${r['waiting']} wait; its operation says ${r['completed']} and ${r['failed']}`,
+  },
+  {
+    rule: 'a broadcast has as many emails as were handed over',
+    sql: `SELECT broadcasts.id AS broadcast, handed_over AS handed, count(emails.id) AS n FROM broadcasts LEFT JOIN emails ON broadcast_id = broadcasts.id
+      GROUP BY broadcasts.id HAVING n <> handed_over`,
+    tell: (r) => `broadcast ${r['broadcast']}: ${r['handed']} were handed over, ${r['n']} emails are there`,
   },
   {
     rule: 'every email has as many recipients as were accepted',

@@ -1,10 +1,12 @@
 /** @module Every operation that a command can ask of the owner of the data, in one table. */
 import { accountOperations } from './accounts.ts'
+import { bulkOperations } from './bulk.ts'
 import { PING } from './call.ts'
 import { complaintOperations } from './complaints.ts'
 import { configOperations } from './config.ts'
 import { domainOperations } from './domains.ts'
 import { keyOperations } from './keys.ts'
+import { listOperations } from './lists.ts'
 import { mailOperations } from './mail.ts'
 import { type Operation, operation } from './operation.ts'
 import { queueOperations } from './queue.ts'
@@ -26,6 +28,8 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...suppressionOperations,
   ...webhookOperations,
   ...complaintOperations,
+  ...bulkOperations,
+  ...listOperations,
   ...mailOperations,
   ...reportOperations,
   ...configOperations,

@@ -9,12 +9,14 @@ import { AppError } from '#platform/errors.ts'
 import { VERSION } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addBenchCommand } from './bench.ts'
+import { addBulkCommands } from './bulk.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
 import { addDomainCommands } from './domains.ts'
 import { addHealthCommand } from './health.ts'
 import { addKeyCommands } from './keys.ts'
+import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { CommandError } from './operation.ts'
 import { print, printable } from './output.ts'
@@ -45,6 +47,8 @@ function createProgram(args: readonly string[]): Command {
   addDomainCommands(program)
   addSendCommand(program)
   addQueueCommand(program)
+  addBulkCommands(program)
+  addListsCommand(program)
   addSuppressionCommands(program)
   addWebhookCommands(program)
   addComplaintsCommand(program)

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
+import { domainOfLane, laneLabel } from '#features/emails/lanes.ts'
 import { openLanes, type Status, statusName } from '#features/emails/status.ts'
 import { countWaiting } from '#features/inbound/process.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
@@ -36,8 +37,9 @@ interface Queue {
   /** Whether a service runs that delivers it. */
   readonly delivering: boolean
   readonly waiting: number
-  /** Lanes that wait; `lanes` has those with the earliest mail. */
+  /** Lanes that wait; `lanes` has those with the earliest mail. Mail of broadcasts waits in a lane of its own, `bulk:` and the domain. */
   readonly lane_count: number
+  readonly domain_count: number
   readonly lanes: readonly WaitingLane[]
   /** Of each lane in `lanes` the earliest. */
   readonly recipients: readonly WaitingRecipient[]
@@ -104,6 +106,7 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
     delivering: delivery !== undefined,
     waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
     lane_count: states.length,
+    domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
     lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
       lane,
       waiting,
@@ -183,13 +186,13 @@ function mailText(found: Queue, now: number): string {
   const until = (iso: string) => `${utc(iso)} (${distance(Date.parse(iso), now)})`
   const { lanes, recipients } = found
   return [
-    `${counted(found.waiting, 'message')} to ${counted(found.lane_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    `${counted(found.waiting, 'message')} to ${counted(found.domain_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
     '',
     table(
       ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
-      lanes.map((lane) => [lane.lane, String(lane.waiting), until(lane.first_due_at), lane.reason]),
+      lanes.map((lane) => [laneLabel(lane.lane), String(lane.waiting), until(lane.first_due_at), lane.reason]),
     ),
-    ...(lanes.length < found.lane_count ? [`… and ${counted(found.lane_count - lanes.length, 'domain')} more`] : []),
+    ...(lanes.length < found.lane_count ? [`… and ${found.lane_count - lanes.length} more`] : []),
     '',
     table(
       ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT TRY', 'EMAIL', 'LAST ERROR'],

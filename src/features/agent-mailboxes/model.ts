@@ -5,12 +5,12 @@ import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/receiv
 import { giveWay } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { SLICE_FIELDS } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
-import { SLICE_FIELDS } from './paging.ts'
 import { MOST_FOUND } from './search.ts'
 import type { Thread } from './threads.ts'
 

@@ -12,6 +12,7 @@ import { wrongMethod } from '#platform/http/error-response.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { requestContext } from '#platform/http/request-context.ts'
 import { ListOf, One, queryInteger } from '#platform/http/schemas.ts'
+import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { listContacts } from './contacts.ts'
@@ -54,7 +55,6 @@ import {
   threadMessagesWire,
   threadWire,
 } from './model.ts'
-import { SliceQuery, sliceOf } from './paging.ts'
 import { getThread, listThreads } from './threads.ts'
 import { nothingCame, type WaitingRooms } from './waiting.ts'
 

@@ -8,6 +8,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
 import { count, record } from '../events/record.ts'
+import { countFigure } from '../streams/figures.ts'
 import { COMPLAINT } from '../suppressions/check.ts'
 import { suppressFor } from '../suppressions/suppress.ts'
 import { matchReport, mayHaveArrived, type ReportedEmail, type ReportedRecipient, type ReportPlace } from './match.ts'
@@ -163,10 +164,9 @@ function store(tx: Tx, complaint: NewComplaint): boolean {
   const before = rowsAlike(tx, complaint)
   if (!insert(tx, complaint)) return false
   const nameless = before.find(({ recipientId }) => recipientId === null)
-  const { accountId, recipientCount } = complaint.email
-  if (before.length >= recipientCount && nameless) {
+  if (before.length >= complaint.email.recipientCount && nameless) {
     sql(tx.db).delete.run(nameless.id)
-    count(tx, accountId, complaintMetric(nameless.feedbackType), nameless.createdAt, -1)
+    countReport(tx, complaint.email, nameless, -1)
   }
   return true
 }
@@ -185,6 +185,17 @@ function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean
     at.rawRef,
     at.now,
   )
-  if (inserted) count(tx, email.accountId, complaintMetric(feedbackType), at.now, 1)
+  if (inserted) countReport(tx, email, { feedbackType, createdAt: at.now }, 1)
   return inserted !== null
+}
+
+/** In the account's counter of the type, and in the figures of the email's stream. */
+function countReport(
+  tx: Tx,
+  email: ReportedEmail,
+  { feedbackType, createdAt }: Pick<StoredRow, 'feedbackType' | 'createdAt'>,
+  delta: 1 | -1,
+): void {
+  count(tx, email.accountId, complaintMetric(feedbackType), createdAt, delta)
+  if (feedbackType !== NOT_SPAM) countFigure(tx, email, 'complained', createdAt, delta)
 }

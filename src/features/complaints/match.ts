@@ -19,6 +19,7 @@ export interface ReportedEmail {
   readonly id: number
   readonly accountId: number
   readonly accountUuid: UuidBytes
+  readonly streamId: number
   readonly sandbox: number
   readonly recipientCount: number
 }
@@ -42,7 +43,8 @@ const RECIPIENT = 'SELECT id, email_id AS emailId, address, status FROM recipien
 
 const sql = prepared((db) => ({
   email: db.prepare<ReportedEmail, [number]>(
-    `SELECT emails.id, account_id AS accountId, accounts.uuid AS accountUuid, sandbox, recipient_count AS recipientCount
+    `SELECT emails.id, account_id AS accountId, accounts.uuid AS accountUuid, stream_id AS streamId, sandbox,
+     recipient_count AS recipientCount
      FROM emails JOIN accounts ON accounts.id = account_id WHERE emails.id = ?`,
   ),
   recipient: db.prepare<ReportedRecipient, [number]>(`${RECIPIENT} WHERE id = ?`),

@@ -18,6 +18,8 @@ export interface DeadLetter {
   readonly from: string
   readonly subject: string
   readonly sandbox: boolean
+  /** Whether its email is of a broadcast. */
+  readonly isBulk: boolean
   readonly scheduledAt: Millis | null
   readonly acceptedAt: Millis
   /** Address of the recipient. */
@@ -27,14 +29,16 @@ export interface DeadLetter {
   readonly stream: string | null
 }
 
-interface Row extends Omit<DeadLetter, 'sandbox' | 'status'> {
+interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
   readonly sandbox: number
+  readonly isBulk: number
   readonly status: number
 }
 
 const SELECT = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
-  dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, scheduled_at AS scheduledAt,
-  emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts, streams.slug AS stream
+  dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
+  broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
+  streams.slug AS stream
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id WHERE dead_letters.account_id = ?`
 
@@ -44,7 +48,12 @@ const sql = prepared((db) => ({
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
 }))
 
-const letterOf = (row: Row): DeadLetter => ({ ...row, sandbox: row.sandbox === 1, status: statusName(row.status) })
+const letterOf = (row: Row): DeadLetter => ({
+  ...row,
+  sandbox: row.sandbox === 1,
+  isBulk: row.isBulk === 1,
+  status: statusName(row.status),
+})
 
 /** The newest dead letters of an account, and how many there are in all, counted in the index. */
 export const listDeadLetters = (

@@ -6,7 +6,7 @@ import { conflict } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { accountOfActor, requireSending } from '../accounts/accounts.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { SANDBOX_LANE } from '../emails/accept.ts'
+import { laneOf } from '../emails/lanes.ts'
 import { requeueFinished, type Status } from '../emails/status.ts'
 import type { DeadLetterReason } from './add.ts'
 import { type DeadLetter, getDeadLetter } from './read.ts'
@@ -30,7 +30,8 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
   return app.commit.write((tx) => {
     requireSending(accountOfActor(app.config, tx.db, actor.accountId))
     const letter = getDeadLetter(tx.db, actor.accountId, id)
-    const lane = letter.sandbox ? SANDBOX_LANE : letter.to.slice(letter.to.lastIndexOf('@') + 1)
+    const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
+    const lane = laneOf({ domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
     const nextAt = app.clock.now()
     const isRequeued = requeueFinished(tx, {
       recipientId: letter.recipientId,

@@ -6,9 +6,9 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { hours } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'
-import { claimDue, holdDue, rejectRecipient } from '../emails/status.ts'
+import { claimDue, holdDue, holdWaiting, rejectRecipient } from '../emails/status.ts'
 import { suppressedOutcome } from '../emails/suppressed.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
@@ -22,14 +22,27 @@ export type Claimed = ReturnType<typeof claimDue>
 
 const sql = prepared((db) => ({
   recipient: db.prepare<
-    { accountId: number; address: string; transactional: number; streamId: number; quotaMonth: number | null },
+    {
+      accountId: number
+      address: string
+      transactional: number
+      streamId: number
+      listId: number | null
+      broadcastId: number | null
+      quotaMonth: number | null
+    },
     [number]
   >(
-    `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, quota_month AS quotaMonth
-     FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+    `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
+     quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
+  broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))
 
+/** `paused` in broadcasts/states.ts, which ranks above. */
+const BROADCAST_PAUSED = 3
+/** How long the recipients of a paused broadcast wait before they are looked at again, unless it is resumed. */
+const PAUSED_MS = minutes(5)
 const HELD_SLICE = 200
 /** Recipients settled at once when their lane leads nowhere. */
 const UNROUTED_SLICE = 200
@@ -49,18 +62,31 @@ export function claimLane(
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + retryDelayMs(attempt, 0),
-    ends: (recipient) => endSuppressed(app, tx, recipient),
+    ends: (recipient) => waitsOrEnds(app, tx, recipient),
     ...(dueSince !== undefined && { dueSince }),
   })
 }
 
-/** Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted, and gives its quota back. */
-function endSuppressed(app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean {
+/**
+ * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait who is of a paused broadcast and was never
+ * tried. False: it may be claimed.
+ */
+function waitsOrEnds(app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean {
   const recipient = sql(tx.db).recipient.get(at.recipientId)
-  const found = recipient && suppressionOf(tx.db, { ...recipient, transactional: recipient.transactional === 1 })
+  if (!recipient) return false
+  const { accountId, quotaMonth, broadcastId } = recipient
+  if (broadcastId !== null && sql(tx.db).broadcastState.get(broadcastId)?.state === BROADCAST_PAUSED) {
+    const until = app.clock.now() + PAUSED_MS
+    if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
+  }
+  const found = suppressionOf(tx.db, {
+    ...recipient,
+    transactional: recipient.transactional === 1,
+    listId: recipient.listId ?? undefined,
+  })
   if (!found) return false
   rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
-  if (recipient.quotaMonth !== null) giveQuotaBack(tx, recipient.accountId, recipient.quotaMonth, 1)
+  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
   return true
 }
 

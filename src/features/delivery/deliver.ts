@@ -27,9 +27,11 @@ export async function prepareMessage(
 ): Promise<Uint8Array> {
   const { compose, dkim } = job
   const body = (ref: number | null) => (ref === null ? undefined : Buffer.from(content.get(ref)).toString('utf8'))
-  const html = body(compose.htmlRef)
+  const { rendered } = compose
+  const html = rendered ? rendered.html : body(compose.htmlRef)
   // Of the HTML as it was given: a text shows its links, and people read them.
-  const text = body(compose.textRef) ?? (html === undefined ? undefined : htmlToText(html))
+  const given = rendered ? rendered.text : body(compose.textRef)
+  const text = given ?? (html === undefined ? undefined : htmlToText(html))
   const message = await composeMessage({
     from: compose.from,
     to: compose.to,

@@ -15,6 +15,7 @@ import { trackingBaseUrl } from '../tracking/base-url.ts'
 import { accountTag } from '../tracking/tokens.ts'
 import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
+import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
 
 interface EmailRow {
   uuid: Uint8Array
@@ -30,12 +31,13 @@ interface EmailRow {
   sizeBytes: number
   tracked: number
   transactional: number
+  broadcastId: number | null
 }
 
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
-     created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional FROM emails WHERE id = ?`,
+     created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
   /** Bcc recipients are not even read. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
@@ -52,8 +54,14 @@ export interface PreparedJob {
   readonly sizeBytes: number
 }
 
-/** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
-export function createJobBuilder(app: App): (recipientId: number, emailId: number, route: Route) => PreparedJob {
+/**
+ * Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. The email of a broadcast is
+ * rendered first, so its job comes later; its promise rejects as `createBroadcastRenderer` says.
+ */
+export function createJobBuilder(
+  app: App,
+): (recipientId: number, emailId: number, route: Route) => PreparedJob | Promise<PreparedJob> {
+  const render = createBroadcastRenderer(app)
   const domains = new Map<number, SigningDomain>()
   const verpKey = app.keys.subkey('verp')
 
@@ -86,7 +94,7 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
       email.transactional === 1
         ? []
         : unsubscribeHeaders(app, { emailId, recipientId, address: rcptTo, from: email.from, returnPathDomain })
-    return {
+    const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       privateKeyPem: domain.privateKeyPem,
       job: {
@@ -114,6 +122,18 @@ export function createJobBuilder(app: App): (recipientId: number, emailId: numbe
         dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },
     }
+    return email.broadcastId === null ? prepared : withRendered(prepared, render(emailId, 'bulk'))
+  }
+}
+
+async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
+  const { subject, html, text } = await rendering
+  const { job } = prepared
+  return {
+    ...prepared,
+    // Characters, which are about octets; the budget reckons roughly.
+    sizeBytes: (html?.length ?? 0) + (text?.length ?? 0),
+    job: { ...job, compose: { ...job.compose, subject, rendered: { html, text } } },
   }
 }
 

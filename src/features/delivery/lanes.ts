@@ -21,7 +21,7 @@ export interface LanesOptions {
   readonly stopping: AbortSignal
   /** A lane's turn; never rejects. */
   readonly pump: (lane: Lane) => Promise<void>
-  readonly onTurnOver: () => void
+  readonly onTurnOver: (lane: Lane) => void
 }
 
 const LONGEST_SLEEP_MS = minutes(1)
@@ -46,10 +46,11 @@ export class Lanes {
     this.#wake(lane)
   }
 
-  /** Begins the turn of a lane, if it still has mail. */
-  wake(name: string): void {
+  /** Begins the turn of a lane; false when it has no mail any more. */
+  wake(name: string): boolean {
     const lane = this.#lanes.get(name)
     if (lane) this.#wake(lane)
+    return lane !== undefined
   }
 
   #wake(lane: Lane): void {
@@ -67,7 +68,7 @@ export class Lanes {
         lane.timer?.cancel()
         this.#lanes.delete(lane.name)
       }
-      this.#options.onTurnOver()
+      this.#options.onTurnOver(lane)
     })
   }
 

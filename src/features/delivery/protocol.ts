@@ -52,6 +52,8 @@ export interface ComposeJob {
   readonly headers: readonly (readonly [string, string])[]
   readonly htmlRef: number | null
   readonly textRef: number | null
+  /** Bodies that were rendered for this recipient, in place of those that the references lead to. */
+  readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
   /** Opens and clicks are tracked, under this URL and for the account with this tag; left out: they are not. */
@@ -72,7 +74,8 @@ export interface DeliverJob {
 export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
-  | { readonly type: 'start'; readonly job: DeliverJob }
+  /** Bulk mail comes after all other, and leaves some of the site's connections to it. */
+  | { readonly type: 'start'; readonly job: DeliverJob; readonly isBulk: boolean }
   /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
   /** Gives up everything that has not begun; begun transactions go on. */

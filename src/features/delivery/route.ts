@@ -6,7 +6,7 @@ import type { App } from '#features/app.ts'
 import { shuffled } from '#platform/ids.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
-import { SANDBOX_LANE } from '../emails/accept.ts'
+import { domainOfLane, SANDBOX_LANE } from '../emails/lanes.ts'
 import type { BounceCategory } from './classify.ts'
 import type { Route, RouteHost } from './protocol.ts'
 
@@ -27,9 +27,11 @@ export interface CaptureAddress {
 const MOST_HOSTS = 8
 
 export async function routeLane(app: App, lane: string, capture: CaptureAddress): Promise<RouteResult> {
-  if (lane === SANDBOX_LANE || app.config.delivery === 'capture') return { kind: 'route', route: captureRoute(capture) }
+  const domain = domainOfLane(lane)
+  if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
+    return { kind: 'route', route: captureRoute(capture) }
   if (app.config.delivery === 'relay') return relayRoute(app)
-  return directRoute(app, lane)
+  return directRoute(app, domain)
 }
 
 /** A name that no mail host can have (RFC 6761 §6.4): a site of that name would share its sessions. */

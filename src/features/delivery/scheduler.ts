@@ -2,22 +2,25 @@
  * @module The scheduler of the mail queue (main thread): starts and stops delivery, claims what is due as far as its site has room, and hands it to
  * the Workers. Never composes, signs or dials; that is the Workers'.
  *
- * lane: the recipients' domain, or the sandbox. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits.
+ * lane: see emails/lanes. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits. Mail of broadcasts has lanes of its
+ * own, which come after all others everywhere: for room at a site, for places, for memory and in the Workers.
  */
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/status.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
 import { type Hand, Hands, STORAGE_RETRY_MS } from './hands.ts'
-import { createJobBuilder } from './job.ts'
+import { createJobBuilder, type PreparedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { judge, type Verdict } from './outcome.ts'
 import type { AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
+import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
 import { type Site, Sites } from './sites.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
@@ -43,6 +46,8 @@ export class DeliveryScheduler {
   readonly #memoryQueue: MemoryQueue<Hand>
   readonly #buildJob: ReturnType<typeof createJobBuilder>
   #pool: WorkerPool | undefined
+  /** Those whose job is being built: no Worker has them yet. */
+  readonly #building = new Set<Hand>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
   #stopListening: () => void = () => undefined
@@ -57,7 +62,10 @@ export class DeliveryScheduler {
       clock,
       stopping,
       pump: (lane) => this.#pump(lane),
-      onTurnOver: () => this.#offerPlaces(),
+      onTurnOver: (lane) => {
+        if (!lane.isPumping) this.#sites.turnOver(lane.name)
+        this.#offerPlaces()
+      },
     })
     this.#sites = new Sites({
       clock,
@@ -72,8 +80,10 @@ export class DeliveryScheduler {
       onOver: (hand) => this.#leaveSite(hand),
       onDue: (lane, at) => this.#lanes.due(lane, at),
     })
-    this.#memoryQueue = new MemoryQueue(app.memory, ({ worker }, { job, privateKeyPem }) =>
-      this.#pool?.start(worker, job, privateKeyPem),
+    this.#memoryQueue = new MemoryQueue(
+      app.memory,
+      (hand, { job, privateKeyPem }) => this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane)),
+      (hand) => isBulkLane(hand.lane),
     )
   }
 
@@ -139,11 +149,16 @@ export class DeliveryScheduler {
       return `${hands.length} in delivery${isCrowded ? ', the rest waits for a connection' : ''}`
     }
     if (firstDue > now) return 'waits for its time'
-    const resting = this.#sites.restingFor(lane, now)
-    if (resting)
-      return `${resting[0]} rests until ${new Date(resting[1].restUntil).toISOString()}: ${resting[1].restReason}`
+    const afterOthers = isBulkLane(lane) ? ', after all mail that is not of a broadcast' : ''
+    const waiting = this.#sites.siteOfWaiting(lane)
+    if (waiting) {
+      const [name, { restUntil, restReason }] = waiting
+      return restUntil > now
+        ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
+        : `waits for a connection to ${name}${afterOthers}`
+    }
     if (this.#sites.isWaitingForPlace(lane))
-      return 'waits for a free place: as many messages as allowed are in delivery'
+      return `waits for a free place${afterOthers}: as many messages as allowed are in delivery`
     return 'about to be delivered'
   }
 
@@ -155,7 +170,7 @@ export class DeliveryScheduler {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#hands.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
-        if (this.#sites.freePlaces <= 0) return this.#waitForPlace(lane)
+        if (this.#sites.placesFor(isBulkLane(lane.name)) <= 0) return this.#waitForPlace(lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
         const claiming =
@@ -179,27 +194,28 @@ export class DeliveryScheduler {
   async #handOut(lane: Lane, route: Route): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.of(route.site)
+    const isBulk = isBulkLane(lane.name)
     if (site.restUntil > now) return this.#waitForRest(lane, route.site, site)
-    if (this.#sites.roomAt(site) <= 0) {
+    if (this.#sites.roomFor(site, isBulk) <= 0) {
       this.#sites.waitForRoom(site, lane.name)
       this.#lanes.sleepInLine(lane)
       return false
     }
-    site.waiting.delete(lane.name)
+    this.#sites.leaveLines(site, lane.name)
     // Looked at only now: while the route was looked up others took theirs.
-    if (this.#sites.freePlaces <= 0) {
+    if (this.#sites.placesFor(isBulk) <= 0) {
       this.#waitForPlace(lane)
       return false
     }
-    const most = Math.min(this.#sites.roomAt(site), this.#sites.freePlaces)
+    const most = Math.min(this.#sites.roomFor(site, isBulk), this.#sites.placesFor(isBulk))
     const limit = countDue(this.#app.db, lane.name, now, most)
     // Taken before the commit, so that other lanes do not claim into the same places meanwhile.
-    this.#sites.takePlaces(site, limit)
+    this.#sites.takePlaces(site, limit, isBulk)
     let claimed: Claimed = []
     try {
       claimed = await this.#app.commit.write((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
-      this.#sites.giveBackPlaces(site, limit - claimed.length)
+      this.#sites.giveBackPlaces(site, limit - claimed.length, isBulk)
     }
     const hands = claimed.map(
       (recipient): Hand => ({
@@ -241,11 +257,37 @@ export class DeliveryScheduler {
 
   #startJob(hand: Hand, route: Route): void {
     try {
-      this.#memoryQueue.enter(hand, this.#buildJob(hand.recipientId, hand.emailId, route))
+      const prepared = this.#buildJob(hand.recipientId, hand.emailId, route)
+      if (prepared instanceof Promise) void this.#startWhenBuilt(hand, prepared)
+      else this.#memoryQueue.enter(hand, prepared)
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
+      this.#failUnbuilt(hand, error)
     }
+  }
+
+  /** The job of a broadcast's email is built once it is rendered. */
+  async #startWhenBuilt(hand: Hand, building: Promise<PreparedJob>): Promise<void> {
+    this.#building.add(hand)
+    try {
+      const prepared = await building
+      // What ended meanwhile, with the service or otherwise, is nobody's to send.
+      if (this.#hands.unsettled(hand.recipientId) === hand) this.#memoryQueue.enter(hand, prepared)
+    } catch (error) {
+      if (this.#hands.unsettled(hand.recipientId) !== hand) return
+      if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
+      this.#app.log.warn(
+        { err: error, recipient: hand.recipientId },
+        'an email could not be rendered; it is tried again',
+      )
+      void this.#hands.settle(hand, { kind: 'released' }, undefined)
+    } finally {
+      this.#building.delete(hand)
+    }
+  }
+
+  #failUnbuilt(hand: Hand, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
   }
 
   #onMessage(message: FromWorker): void {
@@ -281,14 +323,16 @@ export class DeliveryScheduler {
   #onWorkerDeath(worker: number): void {
     // Looked at before any is settled, since that starts the next who wait.
     const notGiven = this.#memoryQueue.waiting()
-    const lost = this.#hands.all().filter((h) => h.worker === worker && !h.settling && !notGiven.has(h))
+    const lost = this.#hands
+      .all()
+      .filter((h) => h.worker === worker && !h.settling && !notGiven.has(h) && !this.#building.has(h))
     for (const hand of lost) void this.#hands.settle(hand, lostVerdict(hand), undefined)
   }
 
   /** Gives place and memory back, and wakes who waits for them. */
   #leaveSite(hand: Hand): void {
     this.#memoryQueue.release(hand)
-    this.#sites.giveBackPlaces(this.#sites.of(hand.site), 1)
+    this.#sites.giveBackPlaces(this.#sites.of(hand.site), 1, isBulkLane(hand.lane))
     this.#memoryQueue.startWaiting()
     this.#offerPlaces()
     this.#sites.forgetIdle(hand.site)

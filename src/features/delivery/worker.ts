@@ -5,14 +5,22 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { prepareMessage, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 
 declare const self: Worker
 
+interface Composed {
+  readonly job: DeliverJob
+  readonly message: Uint8Array
+}
+
 interface Site {
-  readonly waiting: { readonly job: DeliverJob; readonly message: Uint8Array }[]
+  readonly waiting: Composed[]
+  /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
+  readonly waitingBulk: Composed[]
   running: number
 }
 
@@ -48,7 +56,7 @@ self.onmessage = (event: MessageEvent<string>) => {
       keys.set(data.domainId, data.privateKeyPem)
       return
     case 'start':
-      void start(data.job)
+      void start(data.job, data.isBulk)
       return
     case 'go': {
       const waiting = awaitingGo.get(data.recipientId)
@@ -63,14 +71,15 @@ self.onmessage = (event: MessageEvent<string>) => {
   }
 }
 
-async function start(job: DeliverJob): Promise<void> {
+async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
   if (draining || !settings) return end(job, { kind: 'dropped' })
   try {
     const message = await prepareMessage(job, content, keyOf(job.dkim.domainId), settings.tracking)
     if (draining) return end(job, { kind: 'dropped' })
-    const site = sites.get(job.route.site) ?? { waiting: [], running: 0 }
+    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
     sites.set(job.route.site, site)
-    site.waiting.push({ job, message })
+    const line = isBulk ? site.waitingBulk : site.waiting
+    line.push({ job, message })
     serve(job.route.site, site)
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -87,27 +96,34 @@ function keyOf(domainId: number): KeyObject {
 }
 
 function serve(name: string, site: Site): void {
-  while (settings && site.waiting.length > 0 && site.running < settings.connectionsPerSite) {
-    const next = site.waiting.shift()
-    if (!next) return
+  for (let next = nextOf(site); next; next = nextOf(site)) {
     site.running++
     void run(name, site, next.job, next.message)
   }
 }
+
+/** What a free connection of the site is for; undefined when nothing waits that may have one. */
+function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
+  const most = settings?.connectionsPerSite ?? 0
+  if (running >= most) return undefined
+  return waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined)
+}
+
+/** Takes out all that waits at a site. */
+const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
 
 async function run(name: string, site: Site, job: DeliverJob, message: Uint8Array): Promise<void> {
   try {
     const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
     end(job, result, session)
     // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable')
-      for (const { job: behind } of site.waiting.splice(0)) end(behind, { kind: 'dropped' })
+    if (result.kind === 'unreachable') for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {
     site.running--
-    if (site.running === 0 && site.waiting.length === 0) sites.delete(name)
-    else serve(name, site)
+    serve(name, site)
+    if (site.running === 0) sites.delete(name)
   }
 }
 
@@ -121,6 +137,6 @@ function begin(recipientId: number): Promise<void> {
 
 function drain(): void {
   draining = true
-  for (const site of sites.values()) for (const { job } of site.waiting.splice(0)) end(job, { kind: 'dropped' })
+  for (const site of sites.values()) for (const { job } of takeWaiting(site)) end(job, { kind: 'dropped' })
   connections.closeIdle()
 }

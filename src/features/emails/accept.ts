@@ -27,20 +27,20 @@ import { findSendingDomain } from '../domains/sending.ts'
 import { type EventData, record } from '../events/record.ts'
 import { findStream } from '../streams/streams.ts'
 import { suppressionOf } from '../suppressions/check.ts'
+import { startRendering } from '../templates/render.ts'
 import { type Draft, draftOf } from './draft.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { laneOf } from './lanes.ts'
 import type { SendRequest, SendResponse } from './model.ts'
 import { countStatus, emailStatus, RECIPIENT_KINDS, type Status, statusCode, statusName } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
-
-/** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
-export const SANDBOX_LANE = 'sandbox'
+import { renderedDraft } from './templated.ts'
 
 const sql = prepared((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, status, sandbox, transactional, tracking_override, tracked, from_address, subject,
+    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, template_id, broadcast_id, list_id, status, sandbox, transactional, tracking_override, tracked, from_address, subject,
      html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   insertRecipient: db.prepare(
     'INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
@@ -95,27 +95,29 @@ export async function acceptRequest(
 }
 
 /**
- * Accepts one email; resolves when it is on disk.
+ * Accepts one email; resolves when it is on disk. A template is rendered last of all that may refuse it, and for a new email only.
  * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
  * @param also writes what belongs to it in the same transaction, and throws when it must not be; not called for an idempotency key that was seen
  */
 export async function acceptEmail(
   app: App,
   actor: Actor,
-  draft: Draft,
+  given: Draft,
   admit: () => void = () => undefined,
   also: (tx: Tx, response: SendResponse) => void = () => undefined,
 ): Promise<Accepted> {
-  const replay = findReplay(app, actor, draft.idempotency)
+  const replay = findReplay(app, actor, given.idempotency)
   if (replay) return durable(app, replay)
   admit()
-  const before = requireSendable(app, actor, draft)
+  const before = requireSendable(app, actor, given)
   await requireDiskSpace(app)
-  await requireQuota(app, before.account, before.sandbox ? 0 : draft.recipients.length, () =>
-    unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, before.streamId) }),
+  await requireQuota(app, before.account, before.sandbox ? 0 : given.recipients.length, () =>
+    unsuppressed({ suppressions: suppressionsOf(app.db, actor, given, before.streamId) }),
   )
+  using rendering = startRendering(app)
+  const draft = await renderedDraft(app, actor, given, rendering)
   const content = await storeContent(app, draft)
-  return app.commit.write((tx) => {
+  return await app.commit.write((tx) => {
     const earlier = findReplay(app, actor, draft.idempotency)
     if (earlier) return earlier
     const context = requireSendable(app, actor, draft)
@@ -183,7 +185,13 @@ const isTracked = (config: Config, account: SendingAccount, draft: Draft): boole
 export const suppressionsOf = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
   draft.recipients.map(
     ({ address }) =>
-      suppressionOf(db, { accountId: actor.accountId, address, transactional: draft.transactional, streamId })?.reason,
+      suppressionOf(db, {
+        accountId: actor.accountId,
+        address,
+        transactional: draft.transactional,
+        streamId,
+        listId: draft.listId,
+      })?.reason,
   )
 
 /** Recipients that may be sent to, which are those that the quota counts. */
@@ -244,6 +252,8 @@ export interface Placement {
   readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
   readonly operationId: number | null
+  /** The broadcast that it is of: it never goes ahead of other mail. */
+  readonly broadcastId?: number
 }
 
 /** Writes an email and all that goes with it; wakes its lanes once it is durable. */
@@ -255,6 +265,7 @@ export function insertEmail(
   content: StoredContent,
   placement: Placement,
 ): SendResponse {
+  if (draft.template) throw new Error('the template of an email was not rendered')
   const uuid = newUuid()
   const now = app.eventTime()
   const dueAt = draft.scheduledAt ?? app.clock.now()
@@ -298,6 +309,9 @@ function insertRow(
     placement.domainId,
     placement.streamId,
     placement.operationId,
+    draft.templateId ?? null,
+    placement.broadcastId ?? null,
+    draft.listId ?? null,
     statusCode(status),
     placement.sandbox ? 1 : 0,
     draft.transactional ? 1 : 0,
@@ -325,7 +339,7 @@ function insertRecipients(
   tx: Tx,
   emailId: number,
   draft: Draft,
-  { suppressions, sandbox }: Placement,
+  { suppressions, sandbox, broadcastId }: Placement,
   { waiting, dueAt }: { readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
   const { insertRecipient } = sql(tx.db)
@@ -334,7 +348,7 @@ function insertRecipients(
   for (const [index, recipient] of draft.recipients.entries()) {
     const reason = suppressions[index]
     const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-    const lane = sandbox ? SANDBOX_LANE : recipient.domain
+    const lane = laneOf({ domain: recipient.domain, sandbox, isBulk: broadcastId !== undefined })
     const { lastInsertRowid } = insertRecipient.run(
       emailId,
       RECIPIENT_KINDS.indexOf(recipient.kind),

@@ -4,14 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
-import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
-import { days } from '#platform/units.ts'
 import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { insertOperation } from '../operations/operations.ts'
+import { type Rendering, startRendering } from '../templates/render.ts'
 import {
   durable,
   findReplay,
@@ -25,8 +23,10 @@ import {
   unsuppressed,
 } from './accept.ts'
 import { type Draft, draftOf } from './draft.ts'
-import { bodyHashOf, type Idempotency, idempotencyOf, keyHashOf } from './idempotency.ts'
+import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { findReply, keepReply, replyKeyOf } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
+import { renderedDraft, templateFinder } from './templated.ts'
 
 export interface BatchInput {
   readonly emails: readonly unknown[]
@@ -34,17 +34,8 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-const sql = prepared((db) => ({
-  findReply: db.prepare<{ bodyHash: Uint8Array; response: string }, [number, Uint8Array]>(
-    'SELECT body_hash AS bodyHash, response FROM batch_replies WHERE account_id = ? AND key_hash = ?',
-  ),
-  insertReply: db.prepare(
-    'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
-  ),
-  trimReplies: db.prepare('DELETE FROM batch_replies WHERE created_at < ?'),
-}))
-
-const REPLY_KEPT_MS = days(2)
+/** Of a batch: enough that the renderer always has the next one, and no more in memory than that. */
+const RENDERED_AT_ONCE = 4
 
 const faultsOf = checkOf(SendRequest, 'email')
 
@@ -66,8 +57,8 @@ export async function acceptBatch(
   input: BatchInput,
   admit: () => void = () => undefined,
 ): Promise<BatchResponse> {
-  const idempotency = batchIdempotencyOf(input)
-  const replay = idempotency && replyTo(app, actor, idempotency)
+  const replyKey = replyKeyOf(input.idempotencyKey, input.emails)
+  const replay = replyKey && findReply<BatchResponse>(app.db, actor, replyKey)
   if (replay) return durable(app, replay)
   admit()
   const account = sendingAccount(app.config, app.db, actor.accountId)
@@ -81,9 +72,12 @@ export async function acceptBatch(
       errors.push({ index, error: itemError(error) })
     }
   }
-  if (checked.some(({ draft }) => draft)) {
-    await requireDiskSpace(app)
-    const placed = place(app, actor, checked, [])
+  const hasNew = checked.some(({ draft }) => draft)
+  if (hasNew) await requireDiskSpace(app)
+  using rendering = startRendering(app)
+  const rendered = await renderItems(app, actor, checked, rendering, errors)
+  if (hasNew) {
+    const placed = place(app, actor, rendered, [])
     await requireQuota(
       app,
       account,
@@ -92,51 +86,17 @@ export async function acceptBatch(
     )
   }
   const items = await Promise.all(
-    checked.map(
+    rendered.map(
       async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
     ),
   )
-  return app.commit.write((tx) => {
-    const earlier = idempotency && replyTo(app, actor, idempotency)
+  return await app.commit.write((tx) => {
+    const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
     if (earlier) return earlier
     const response = insertBatch(app, tx, actor, items, errors, input.emails.length)
-    if (idempotency) {
-      sql(tx.db).insertReply.run(
-        actor.accountId,
-        idempotency.keyHash,
-        idempotency.bodyHash,
-        JSON.stringify(response),
-        app.clock.now(),
-      )
-    }
+    if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
   })
-}
-
-/** Removes answers that are older than they have to be kept. */
-export const trimBatchReplies = (app: App): Promise<void> =>
-  app.commit.write((tx) => void sql(tx.db).trimReplies.run(app.clock.now() - REPLY_KEPT_MS))
-
-interface BatchIdempotency {
-  readonly keyHash: Uint8Array
-  readonly bodyHash: Uint8Array
-}
-
-function batchIdempotencyOf({ emails, idempotencyKey }: BatchInput): BatchIdempotency | undefined {
-  if (idempotencyKey === undefined) return undefined
-  return { keyHash: keyHashOf('Idempotency-Key', idempotencyKey), bodyHash: bodyHashOf(emails) }
-}
-
-function replyTo(app: App, actor: Actor, idempotency: BatchIdempotency): BatchResponse | undefined {
-  const found = sql(app.db).findReply.get(actor.accountId, idempotency.keyHash)
-  if (!found) return undefined
-  if (!equalBytes(found.bodyHash, idempotency.bodyHash)) {
-    throw conflict(
-      'idempotency_conflict',
-      'This Idempotency-Key was used for a batch with another body; use a new key.',
-    )
-  }
-  return JSON.parse(found.response) as BatchResponse
 }
 
 /** Throws the 422 of an item that cannot be accepted. */
@@ -152,9 +112,47 @@ function checkItem(app: App, actor: Actor, given: unknown): Pick<CheckedItem, 'i
   return { idempotency, draft }
 }
 
+/**
+ * The same items with what their templates give; adds those whose template cannot be rendered to `errors`. What concerns the request as a whole, such as
+ * that all of it is too large, ends it.
+ */
+async function renderItems(
+  app: App,
+  actor: Actor,
+  items: readonly CheckedItem[],
+  rendering: Rendering,
+  errors: BatchResponse['errors'],
+): Promise<CheckedItem[]> {
+  const rendered: (CheckedItem | undefined)[] = []
+  const find = templateFinder(app.db, actor.accountId)
+  let next = 0
+  let isRefused = false
+  const renderNext = async (): Promise<void> => {
+    while (next < items.length && !isRefused) {
+      const position = next++
+      const item = items[position]
+      if (!item) continue
+      try {
+        rendered[position] = item.draft
+          ? { ...item, draft: await renderedDraft(app, actor, item.draft, rendering, find) }
+          : item
+      } catch (error) {
+        isRefused = !isItemError(error)
+        errors.push({ index: item.index, error: itemError(error) })
+      }
+    }
+  }
+  // All of them end before the memory is given back, whatever becomes of one.
+  const ends = await Promise.allSettled(Array.from({ length: RENDERED_AT_ONCE }, renderNext))
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
+  return rendered.filter((item) => item !== undefined)
+}
+
+const isItemError = (error: unknown): error is AppError => error instanceof AppError && error.status === 422
+
 /** A refusal of one item as its error text; what concerns the request as a whole, or is no refusal, goes on. */
 function itemError(error: unknown): string {
-  if (error instanceof AppError && error.status === 422) return error.message
+  if (isItemError(error)) return error.message
   throw error
 }
 

@@ -8,14 +8,14 @@ import { giveQuotaBack } from '../accounts/accounts.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { responseOf } from './accept.ts'
 import type { SendResponse } from './model.ts'
-import { cancelScheduled, type EmailRow } from './status.ts'
+import { cancelScheduled, EMAIL_ROW, type EmailRow } from './status.ts'
 
 interface CancellableRow extends EmailRow {
   readonly uuid: Uint8Array
   readonly quotaMonth: number | null
 }
 
-const COLUMNS = `id, uuid, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, quota_month AS quotaMonth`
+const COLUMNS = `${EMAIL_ROW}, uuid, quota_month AS quotaMonth`
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<CancellableRow, [Uint8Array, number]>(

@@ -11,7 +11,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { systemActor } from '../audit-logs/audit.ts'
 import { type Domain, deletedDomains, eraseDomain, markDeleted } from '../domains/domains.ts'
 import { cancelInTransaction } from './cancel.ts'
-import { type EmailRow, type Status, statusCode } from './status.ts'
+import { EMAIL_ROW, type EmailRow, type Status, statusCode } from './status.ts'
 
 interface Row extends EmailRow {
   readonly uuid: Uint8Array
@@ -30,8 +30,8 @@ const FIRST: Place = { createdAt: -1, id: 0 }
 const sql = prepared((db) => ({
   // Emails are not indexed by domain: that would cost every email for the sake of a rare deletion.
   byStatus: db.prepare<Row, [number, number, number, number, number]>(
-    `SELECT id, uuid, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, quota_month AS quotaMonth,
-     domain_id AS domainId FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
+    `SELECT ${EMAIL_ROW}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
+     WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
   ),
 }))
 

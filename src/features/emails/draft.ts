@@ -5,9 +5,12 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
-import { days, MiB, minutes } from '#platform/units.ts'
+import type { RenderedParts } from '#platform/template/renderer.ts'
+import { days, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { dataJsonOf } from '../templates/render.ts'
 import { attachmentsOf, type DraftAttachment } from './attachments.ts'
+import type { BroadcastContact } from './broadcast-data.ts'
 import { parseDateTime } from './date-time.ts'
 import { headerSafe } from './header-safe.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
@@ -36,8 +39,18 @@ export interface Draft {
   readonly stream: string
   readonly tracking: boolean | undefined
   readonly transactional: boolean
+  /** Row id of the template that it was made from. */
+  readonly templateId?: number | undefined
+  /** What gives the parts that are empty here: `templated.ts` renders it, and only then may the draft be stored. */
+  readonly template?: DraftTemplate | undefined
+  /** Row id of the contact list that it is sent to. */
+  readonly listId?: number | undefined
   readonly idempotency: Idempotency | undefined
   readonly extra: DraftExtra
+}
+
+export interface DraftTemplate {
+  readonly alias: string
 }
 
 /** What few emails have; kept as JSON. */
@@ -48,10 +61,11 @@ export interface DraftExtra {
   readonly tags?: readonly string[]
   readonly idempotency_key?: string
   readonly template_data?: unknown
+  /** Of a broadcast: the contact as it was when the recipients were fixed. */
+  readonly contact?: BroadcastContact
 }
 
 const MOST_SUBJECT_CHARACTERS = 998
-const MOST_TEMPLATE_DATA_BYTES = 1 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
 
@@ -64,27 +78,16 @@ const RESERVED_HEADER =
  * @param idempotencyHeader value of the header `Idempotency-Key`, which means the same as the body's field
  */
 export function draftOf(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
-  if (request.template_alias)
-    throw invalid(
-      'template_alias',
-      `There is no template with the alias "${request.template_alias}".`,
-      'template_not_found',
-    )
   const from = senderOf(request.from)
   const recipients = recipientsOf(request, app.config.maxRecipients)
+  // An empty subject or body is what clients send for none.
   const subject = request.subject ?? ''
-  if (subject === '') throw invalid('subject', 'A subject is required unless a template gives one.')
-  headerSafe('subject', subject)
-  if (subject.length > MOST_SUBJECT_CHARACTERS)
-    throw invalid(
-      'subject',
-      `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
-    )
-  // An empty body is what clients send for none.
   const html = request.html_body || undefined
   const text = request.text_body || undefined
-  if (html === undefined && text === undefined)
-    throw invalid('text_body', 'A body is required: give text_body, html_body or both.')
+  const alias = request.template_alias || undefined
+  if (alias === undefined) requireContent({ subject, html, text })
+  else requireVariables(request.template_data)
+  requireSubject(subject)
   const idempotency = idempotencyOf(request, idempotencyHeader)
   return {
     from: from.mailbox,
@@ -98,9 +101,64 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
     stream: request.stream ?? 'transactional',
     tracking: request.tracking ?? undefined,
     transactional: request.transactional ?? true,
+    ...(alias === undefined ? {} : { template: { alias } }),
     idempotency,
     extra: extraOf(app.config, request, idempotency?.key),
   }
+}
+
+/**
+ * The draft with what its template gave in place of what the request left out. Throws the 422 of a subject or body that is missing still, or is not
+ * allowed.
+ */
+export function filledDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
+  const { template, ...rest } = draft
+  const filled = {
+    ...rest,
+    templateId,
+    subject: draft.subject || (parts.subject ?? ''),
+    html: draft.html ?? (parts.html ? Buffer.from(parts.html) : undefined),
+    text: draft.text ?? (parts.text ? Buffer.from(parts.text) : undefined),
+  }
+  requireContent(filled, template)
+  requireSubject(filled.subject)
+  return filled
+}
+
+/** Throws when subject or body is missing; `template` is the one that has not given it. */
+function requireContent(
+  { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
+  template?: DraftTemplate,
+): void {
+  const given = template && `The template "${template.alias}" gives no`
+  if (subject === '')
+    throw invalid(
+      'subject',
+      given ? `${given} subject with this template_data.` : 'A subject is required unless a template gives one.',
+    )
+  if (html === undefined && text === undefined)
+    throw invalid(
+      'text_body',
+      given
+        ? `${given} body with this template_data; give it one, or give text_body or html_body.`
+        : 'A body is required: give text_body, html_body or both.',
+    )
+}
+
+/** Throws when a subject, as far as there is one, cannot be that of a message. */
+function requireSubject(subject: string): void {
+  headerSafe('subject', subject)
+  if (subject.length > MOST_SUBJECT_CHARACTERS)
+    throw invalid(
+      'subject',
+      `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
+    )
+}
+
+/** Anything may be kept as template_data, but variables have names. */
+function requireVariables(templateData: unknown): void {
+  if (!isNothing(templateData) && !isFilledMap(templateData))
+    throw invalid('template_data', 'template_data must be a JSON object: the names and values of the variables.')
 }
 
 function mailboxOf(field: string, text: string) {
@@ -259,7 +317,6 @@ function metadataOf(config: Config, value: unknown): unknown {
 
 function templateDataOf(value: unknown): Record<string, unknown> | undefined {
   if (!isFilledMap(value)) return undefined
-  if (Buffer.byteLength(JSON.stringify(value)) > MOST_TEMPLATE_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MOST_TEMPLATE_DATA_BYTES} bytes of JSON.`)
+  dataJsonOf(value)
   return value
 }

@@ -30,12 +30,18 @@ export const SendRequest = Type.Object(
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
     }),
     subject: Type.Optional(
-      Nullable(Type.String(), 'Subject; needed unless a template gives it. At most 998 characters.'),
+      Nullable(Type.String(), 'Subject; needed unless a template gives it, and wins over it. At most 998 characters.'),
     ),
-    html_body: Type.Optional(Nullable(Type.String(), 'HTML body.')),
-    text_body: Type.Optional(Nullable(Type.String(), 'Text body; made from the HTML when it is missing.')),
-    template_alias: Type.Optional(Nullable(Type.String(), 'Alias of a template.')),
-    template_data: Type.Optional(anyMap('Values for the template.')),
+    html_body: Type.Optional(Nullable(Type.String(), "HTML body, as it is; wins over the template's.")),
+    text_body: Type.Optional(
+      Nullable(Type.String(), "Text body, as it is; wins over the template's. Made from the HTML when there is none."),
+    ),
+    template_alias: Type.Optional(
+      Nullable(Type.String(), 'Alias of a template, rendered for what subject, html_body and text_body leave out.'),
+    ),
+    template_data: Type.Optional(
+      anyMap('Values for the template: names and values of its variables; at most 1 MiB of JSON.'),
+    ),
     cc: Type.Optional(Type.Array(Type.String(), { description: 'Carbon copy recipients.' })),
     bcc: Type.Optional(
       Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),

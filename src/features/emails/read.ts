@@ -20,12 +20,15 @@ export interface StoredEmail {
   readonly domainUuid: UuidBytes | null
   readonly streamUuid: UuidBytes | null
   readonly operationUuid: UuidBytes | null
+  readonly templateUuid: UuidBytes | null
   readonly status: Status
   readonly sandbox: boolean
   readonly transactional: boolean
   readonly trackingOverride: boolean | null
   readonly from: string
   readonly subject: string
+  /** Its bodies are then those of the broadcast, as templates. */
+  readonly isOfBroadcast: boolean
   readonly htmlRef: number | null
   readonly textRef: number | null
   readonly attachments: string | null
@@ -61,12 +64,14 @@ interface EmailRow {
   domain_uuid: Uint8Array | null
   stream_uuid: Uint8Array | null
   operation_uuid: Uint8Array | null
+  template_uuid: Uint8Array | null
   status: number
   sandbox: number
   transactional: number
   tracking_override: number | null
   from_address: string
   subject: string
+  broadcast_id: number | null
   html_ref: number | null
   text_ref: number | null
   attachments: string | null
@@ -94,9 +99,11 @@ interface RecipientRow {
   bounce_category: string | null
 }
 
-const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid
+const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
+  templates.uuid AS template_uuid
   FROM emails JOIN accounts ON accounts.id = emails.account_id
-  LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id`
+  LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id
+  LEFT JOIN templates ON templates.id = template_id`
 
 /** Row values keep the index in charge: the page is found by index alone, then joined. */
 const PAGE = (where: string) =>
@@ -195,12 +202,14 @@ function emailOf(db: Database, row: EmailRow): StoredEmail {
     domainUuid: row.domain_uuid,
     streamUuid: row.stream_uuid,
     operationUuid: row.operation_uuid,
+    templateUuid: row.template_uuid,
     status: statusName(row.status),
     sandbox: row.sandbox === 1,
     transactional: row.transactional === 1,
     trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
     from: row.from_address,
     subject: row.subject,
+    isOfBroadcast: row.broadcast_id !== null,
     htmlRef: row.html_ref,
     textRef: row.text_ref,
     attachments: row.attachments,

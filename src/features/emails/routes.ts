@@ -1,20 +1,19 @@
 /** @module /v1/emails: paths, shapes and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Actor, App } from '#features/app.ts'
+import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { invalid, tooMany } from '#platform/errors.ts'
+import { invalid } from '#platform/errors.ts'
 import { list, one } from '#platform/http/envelope.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
 import { days } from '#platform/units.ts'
-import { sendingAccount } from '../accounts/accounts.ts'
 import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
 import { isDate, parseDateTime } from './date-time.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
+import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
 import { emailDetailWire, emailRowWire } from './wire.ts'
 
@@ -31,7 +30,8 @@ const EmailQuery = Type.Object({
   ),
 })
 
-const IDEMPOTENCY_KEY = {
+/** For a route's `detail`. */
+export const IDEMPOTENCY_KEY = {
   parameters: [
     {
       name: 'Idempotency-Key',
@@ -43,28 +43,16 @@ const IDEMPOTENCY_KEY = {
   ],
 }
 
-/**
- * @param maxAttempts steps of the retry ladder, which delivery knows
- */
-export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) => {
-  const limiter = createRateLimiter(app.clock)
+/** What later features know of emails. */
+export interface EmailRouteOptions {
+  /** Steps of the retry ladder. */
+  readonly maxAttempts: number
+  readonly takeRate: TakeRate
+  /** Bodies of a broadcast's email, by its row id, as its recipient gets them; nothing where the template does not work for it. */
+  readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
+}
 
-  const takeRate = (actor: Actor): void => {
-    const account = sendingAccount(app.config, app.db, actor.accountId)
-    if (account.plan === 'unlimited') return
-    const taken = limiter.take(String(actor.accountId), 1, {
-      ratePerSecond: app.config.sendRatePerSecond,
-      burst: app.config.sendBurst,
-    })
-    if (!taken.ok) {
-      throw tooMany(
-        'rate_limited',
-        `More than ${app.config.sendRatePerSecond} send requests a second; wait, or send batches.`,
-        taken.retryAfterSeconds,
-      )
-    }
-  }
-
+export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }: EmailRouteOptions) => {
   return new Elysia({ prefix: '/v1/emails' })
     .use(authenticated)
     .get(
@@ -144,15 +132,16 @@ export const emailRoutes = (app: App, { maxAttempts }: { maxAttempts: number }) 
     )
     .get(
       '/:id',
-      ({ actor, params }) => {
+      async ({ actor, params }) => {
         const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
         if (!email) throw noSuch('email_not_found', 'email')
         const body = (ref: number | null) => (ref === null ? null : new TextDecoder().decode(app.content.get(ref)))
+        const rendered = email.isOfBroadcast ? await renderedBodies(email.id) : undefined
         return one(
           emailDetailWire(email, {
             maxAttempts,
-            html: body(email.htmlRef),
-            text: body(email.textRef),
+            html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
+            text: rendered ? (rendered.text ?? null) : body(email.textRef),
             events: eventsOfEmail(app, actor.accountId, email.id),
             keys: app.keys,
             accountId: actor.accountId,

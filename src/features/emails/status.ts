@@ -4,6 +4,7 @@
  *
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
  *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)
+ *            scheduled|queued → cancelled (of a broadcast, and never tried)
  *            bounced|failed|uncertain → queued (retry from the dead letters)
  *            sent|uncertain → bounced, uncertain → sent (what a delivery report tells later)
  * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
@@ -13,6 +14,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { count, type EventData, type EventType, record } from '../events/record.ts'
+import { countFigure, type StreamFigure } from '../streams/figures.ts'
 
 /** Position = the stored code: only ever append. */
 export const STATUSES = [
@@ -67,24 +69,42 @@ export interface EmailRow {
   readonly createdAt: Millis
   /** 1: it is captured, and says nothing of the account's reputation. */
   readonly sandbox: number
+  readonly streamId: number
+  /** Null: it is of no broadcast. */
+  readonly broadcastId: number | null
 }
 
+/** What is selected from `emails` for an `EmailRow`. */
+export const EMAIL_ROW = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
+  stream_id AS streamId, broadcast_id AS broadcastId`
+
+/** Rows of `recipients` that nothing has happened to yet: neither an attempt nor a hold. */
+export const NEVER_TRIED = `recipients.status IN (0, 1) AND attempts = 0 AND recipients.last_error IS NULL`
+
+/** Those, and the ones that were only held: what a broadcast can still take back. */
+const NOT_ATTEMPTED = 'recipients.status IN (0, 1) AND attempts = 0'
+
+interface DueRow {
+  readonly id: number
+  readonly emailId: number
+  readonly status: number
+  readonly attempts: number
+  readonly neverTried: number
+}
+
+const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
+
 const sql = prepared((db) => ({
-  email: db.prepare<EmailRow, [number]>(
-    'SELECT id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox FROM emails WHERE id = ?',
-  ),
+  email: db.prepare<EmailRow, [number]>(`SELECT ${EMAIL_ROW} FROM emails WHERE id = ?`),
   recipientStatuses: db.prepare<{ status: number }, [number]>('SELECT status FROM recipients WHERE email_id = ?'),
   setEmailStatus: db.prepare('UPDATE emails SET status = ?, updated_at = ? WHERE id = ? AND status = ?'),
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
   setScheduled: db.prepare('UPDATE emails SET scheduled_at = ?, updated_at = ? WHERE id = ?'),
-  due: db.prepare<{ id: number; emailId: number; status: number; attempts: number }, [string, number, number]>(
-    'SELECT id, email_id AS emailId, status, attempts FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 ORDER BY next_at LIMIT ?',
+  due: db.prepare<DueRow, [string, number, number]>(
+    `SELECT ${DUE} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 ORDER BY next_at LIMIT ?`,
   ),
-  dueAndOld: db.prepare<
-    { id: number; emailId: number; status: number; attempts: number },
-    [string, number, number, number]
-  >(
-    `SELECT recipients.id, email_id AS emailId, recipients.status, attempts FROM recipients JOIN emails ON emails.id = email_id
+  dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
+    `SELECT ${DUE} FROM recipients JOIN emails ON emails.id = email_id
      WHERE lane = ? AND next_at <= ? AND recipients.status <> 2 AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
   ),
   claim: db.prepare(
@@ -99,9 +119,11 @@ const sql = prepared((db) => ({
     `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
      WHERE id = ? AND status = ?`,
   ),
-  release: db.prepare(
-    'UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?',
+  release: db.prepare<{ neverTried: number }, [number, number, number, number]>(
+    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?
+     RETURNING ${NEVER_TRIED} AS neverTried`,
   ),
+  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
   finish: db.prepare(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
      sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ?`,
@@ -111,6 +133,15 @@ const sql = prepared((db) => ({
      WHERE id = ? AND status IN (?, ?)`,
   ),
   cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
+  cancelWaiting: db.prepare(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${NOT_ATTEMPTED}`,
+  ),
+  holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${NOT_ATTEMPTED}`),
+  releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
+    // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
+     WHERE broadcast_id = ?2 AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+  ),
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
      WHERE id = ? AND status = ?`,
@@ -122,6 +153,7 @@ const sql = prepared((db) => ({
   confirm: db.prepare(
     'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ?',
   ),
+  deliveredAt: db.prepare<{ at: number | null }, [number]>('SELECT delivered_at AS at FROM recipients WHERE id = ?'),
   resetDelivered: db.prepare(
     'UPDATE emails SET delivered_at = (SELECT min(delivered_at) FROM recipients WHERE email_id = emails.id) WHERE id = ?',
   ),
@@ -153,6 +185,21 @@ export const countStatus = (
   status: Status,
   delta: number,
 ): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
+
+/** Adds to a figure of the email's stream, unless the email is only captured. */
+function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at: Millis, delta = 1): void {
+  if (email.sandbox === 0) countFigure(tx, email, figure, at, delta)
+}
+
+/**
+ * Total of the recipients of a broadcast that delivery has begun with: tried, held back by their receiver, or over. How many of those handed over still
+ * wait is the difference.
+ */
+export const begunMetric = (broadcastId: number): string => `broadcast:${broadcastId}:begun`
+
+function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 1 | -1): void {
+  if (broadcastId !== null) count(tx, accountId, begunMetric(broadcastId), 0, delta)
+}
 
 /** Moves the email to what its recipients say. */
 function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
@@ -222,6 +269,7 @@ export function claimDue(
     )
     if (changes !== 1) continue
     const email = emailOf(tx, row.emailId)
+    if (row.neverTried === 1) countBegun(tx, email, 1)
     if (statusName(email.status) === 'scheduled')
       record(tx, { accountId: email.accountId, type: 'queued', at: due.eventTime, emailId: email.id })
     settleEmail(tx, email, 'processing', due.eventTime)
@@ -251,6 +299,7 @@ export function holdDue(
       statusCode('scheduled'),
     )
     const email = emailOf(tx, row.emailId)
+    if (row.neverTried === 1) countBegun(tx, email, 1)
     const at = { accountId: email.accountId, at: hold.eventTime, emailId: email.id }
     if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
     record(tx, {
@@ -312,8 +361,11 @@ export function deferRecipient(
  * event.
  */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
-  const { changes } = sql(tx.db).release.run(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
-  if (changes === 1) settleEmail(tx, emailOf(tx, emailId), 'queued', now)
+  const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
+  if (!released) return
+  const email = emailOf(tx, emailId)
+  if (released.neverTried === 1) countBegun(tx, email, -1)
+  settleEmail(tx, email, 'queued', now)
 }
 
 export interface FinalOutcome extends AttemptFacts {
@@ -371,6 +423,9 @@ export function finishRecipient(
   }
   if (isSent) sql(tx.db).setDelivered.run(at.now, email.id)
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
+  if (isSent) countOfStream(tx, email, 'delivered', at.now)
+  if (outcome.status === 'bounced' && outcome.bounceType === 'hard') countOfStream(tx, email, 'bounced', at.now)
+  if (outcome.status === 'rejected') countOfStream(tx, email, 'sent', email.createdAt, -1)
   settleEmail(tx, email, outcome.status, at.now)
 }
 
@@ -381,6 +436,7 @@ export function rejectRecipient(
   { lastError, data }: { lastError: string; data: EventData },
 ): void {
   const email = emailOf(tx, at.emailId)
+  if (email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId)) countBegun(tx, email, 1)
   const { changes } = sql(tx.db).reject.run(
     statusCode('rejected'),
     lastError,
@@ -397,6 +453,7 @@ export function rejectRecipient(
     recipientId: at.recipientId,
     data,
   })
+  countOfStream(tx, email, 'sent', email.createdAt, -1)
   settleEmail(tx, email, 'rejected', at.now)
 }
 
@@ -406,9 +463,48 @@ export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   const { changes } = sql(tx.db).cancel.run(statusCode('cancelled'), email.id, statusCode('scheduled'))
   if (changes === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
+  countOfStream(tx, email, 'sent', email.createdAt, -changes)
   settleEmail(tx, email, 'cancelled', now)
   return changes
 }
+
+/**
+ * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. False when it has an attempt by now, or is
+ * over. The quota is the caller's to give back.
+ */
+export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
+  const email = emailOf(tx, at.emailId)
+  const isFresh = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
+  if (sql(tx.db).cancelWaiting.run(statusCode('cancelled'), at.recipientId).changes !== 1) return false
+  if (isFresh) countBegun(tx, email, 1)
+  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
+  record(tx, { ...event, type: 'cancelled' })
+  countOfStream(tx, email, 'sent', email.createdAt, -1)
+  settleEmail(tx, email, 'cancelled', at.now)
+  return true
+}
+
+/**
+ * Lets a waiting recipient without an attempt wait until `until`, because its broadcast was paused: no event, no change of status. False when it has an
+ * attempt by now: that keeps its next time.
+ */
+export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }): boolean =>
+  sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
+
+/**
+ * Makes up to `limit` recipients of a broadcast that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
+ * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
+ * again.
+ */
+export const releaseHeld = (tx: Tx, broadcastId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
+  new Set(
+    sql(tx.db)
+      .releaseHeld.all(now, broadcastId, limit)
+      .map(({ lane }) => lane),
+  )
+
+/** Recipients released in one transaction: some 10 ms. */
+const MOST_RELEASED = 2000
 
 /**
  * Puts a finished recipient back into the queue, with a new time until expiry: the explicit decision behind a dead letter's retry. False when it
@@ -442,6 +538,7 @@ export function bounceLate(
   at: { recipientId: number; emailId: number; now: Millis },
   outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
 ): boolean {
+  const deliveredAt = sql(tx.db).deliveredAt.get(at.recipientId)?.at
   const { changes } = sql(tx.db).bounceLate.run(
     statusCode('bounced'),
     outcome.smtpResponse ?? null,
@@ -463,6 +560,9 @@ export function bounceLate(
     ...(outcome.data && { data: outcome.data }),
   })
   sql(tx.db).resetDelivered.run(email.id)
+  // Uncertain mail had not been counted as delivered.
+  if (typeof deliveredAt === 'number') countOfStream(tx, email, 'delivered', deliveredAt, -1)
+  if (outcome.bounceType === 'hard') countOfStream(tx, email, 'bounced', at.now)
   settleEmail(tx, email, 'bounced', at.now)
   return true
 }
@@ -486,6 +586,7 @@ export function confirmUncertain(
   record(tx, { ...event, type: 'sent' })
   record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
   sql(tx.db).setDelivered.run(at.now, email.id)
+  countOfStream(tx, email, 'delivered', at.now)
   settleEmail(tx, email, 'sent', at.now)
   return true
 }

@@ -16,6 +16,12 @@ export const emails = sqliteTable(
     domainId: integer('domain_id').notNull(),
     streamId: integer('stream_id').notNull(),
     operationId: integer('operation_id'),
+    /** Row id of the template that it was made from. */
+    templateId: integer('template_id'),
+    /** The broadcast that it is of: its subject and bodies are then sources, rendered for its recipient. */
+    broadcastId: integer('broadcast_id'),
+    /** The contact list that it was sent to. */
+    listId: integer('list_id'),
     /** Index into STATUSES, as in recipients. */
     status: integer('status').notNull(),
     sandbox: flag('sandbox').notNull(),
@@ -32,7 +38,7 @@ export const emails = sqliteTable(
     textRef: integer('text_ref'),
     /** JSON: [{filename, content_type, size, ref}]. */
     attachments: text('attachments'),
-    /** JSON of what few emails have: reply_to, headers, metadata, tags, idempotency_key. */
+    /** JSON of what few emails have: reply_to, headers, metadata, tags, idempotency_key, template_data, contact. */
     extra: text('extra'),
     recipientCount: integer('recipient_count').notNull(),
     /** Bodies and attachments, decoded; what the memory budget reckons with. */
@@ -47,6 +53,7 @@ export const emails = sqliteTable(
   (t) => [
     index('emails_by_time').on(t.accountId, t.createdAt),
     index('emails_by_status').on(t.accountId, t.status, t.createdAt),
+    index('emails_of_broadcast').on(t.broadcastId, t.status).where(sql`broadcast_id is not null`),
   ],
 )
 

@@ -69,7 +69,7 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
     smtp_response: decided?.smtpResponse ?? null,
     stream_id: optionalUuid(email.streamUuid),
     template_data: extra.template_data ?? null,
-    template_id: null,
+    template_id: optionalUuid(email.templateUuid),
     tracking_override: email.trackingOverride,
     created_at: isoTime(email.createdAt),
     updated_at: isoTime(email.updatedAt),

@@ -24,7 +24,12 @@ export const OperationRecord = Type.Object({
 })
 export type OperationRecord = Static<typeof OperationRecord>
 
-export const operationWire = (operation: Operation, accountUuid: string): OperationRecord => ({
+/** @param emails of a broadcast: how many are in each status */
+export const operationWire = (
+  operation: Operation,
+  accountUuid: string,
+  emails?: Readonly<Record<string, number>>,
+): OperationRecord => ({
   id: formatUuid(operation.uuid),
   account_id: accountUuid,
   operation_type: operation.type,
@@ -33,9 +38,14 @@ export const operationWire = (operation: Operation, accountUuid: string): Operat
   completed_items: operation.completedItems,
   failed_items: operation.failedItems,
   error_summary: operation.errorSummary,
-  metadata: operation.metadata === null ? null : JSON.parse(operation.metadata),
+  metadata: metadataOf(operation, emails),
   created_at: isoTime(operation.createdAt),
   updated_at: isoTime(operation.updatedAt),
   completed_at: isoTimeOrNull(operation.completedAt),
   expires_at: isoTime(operation.expiresAt),
 })
+
+function metadataOf({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {
+  const stored: unknown = metadata === null ? null : JSON.parse(metadata)
+  return emails ? { ...Object(stored), emails } : stored
+}

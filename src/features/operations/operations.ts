@@ -8,16 +8,31 @@ import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 
+export type OperationStatus = 'pending' | 'processing' | 'completed' | 'failed'
+
 export interface NewOperation {
-  readonly type: 'batch'
-  readonly status: 'pending' | 'processing' | 'completed' | 'failed'
+  readonly type: 'batch' | 'broadcast' | 'newsletter_send' | 'bulk_import'
+  readonly status: OperationStatus
   readonly total: number
   readonly completed: number
   readonly failed: number
   readonly errorSummary: string | null
+  readonly metadata?: Readonly<Record<string, unknown>>
+}
+
+/** What of an operation moved on; fields that are left out stay. */
+export interface OperationProgress {
+  readonly status?: OperationStatus
+  readonly total?: number
+  readonly completed?: number
+  readonly failed?: number
+  readonly errorSummary?: string | null
+  /** In place of the whole. */
+  readonly metadata?: Readonly<Record<string, unknown>>
 }
 
 export interface Operation {
+  readonly id: number
   readonly uuid: UuidBytes
   readonly type: string
   readonly status: string
@@ -33,7 +48,7 @@ export interface Operation {
   readonly expiresAt: Millis
 }
 
-const COLUMNS = `uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,
+const COLUMNS = `id, uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,
   error_summary AS errorSummary, metadata, created_at AS createdAt, updated_at AS updatedAt, completed_at AS completedAt, expires_at AS expiresAt`
 
 const sql = prepared((db) => ({
@@ -45,8 +60,13 @@ const sql = prepared((db) => ({
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, created_at, updated_at,
-     completed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, metadata, created_at,
+     updated_at, completed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  progress: db.prepare(
+    `UPDATE operations SET status = coalesce(?1, status), total_items = coalesce(?2, total_items), completed_items = coalesce(?3, completed_items),
+     failed_items = coalesce(?4, failed_items), error_summary = iif(?5, ?6, error_summary), metadata = coalesce(?7, metadata), updated_at = ?8,
+     completed_at = iif(?1 IN ('completed', 'failed'), ?8, completed_at) WHERE id = ?9 AND status IN ('pending', 'processing')`,
   ),
 }))
 
@@ -67,6 +87,7 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
     operation.completed,
     operation.failed,
     operation.errorSummary,
+    operation.metadata ? JSON.stringify(operation.metadata) : null,
     now,
     now,
     isOver ? now : null,
@@ -74,6 +95,27 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
   )
   if (!row) throw new Error('the operation was not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
+}
+
+/** Notes how far an operation is; `completed` and `failed` end it. False when it is over already: then nothing changes. */
+export function progressOperation(
+  app: Pick<App, 'eventTime'>,
+  tx: Tx,
+  id: number,
+  progress: OperationProgress,
+): boolean {
+  const { changes } = sql(tx.db).progress.run(
+    progress.status ?? null,
+    progress.total ?? null,
+    progress.completed ?? null,
+    progress.failed ?? null,
+    progress.errorSummary === undefined ? 0 : 1,
+    progress.errorSummary ?? null,
+    progress.metadata ? JSON.stringify(progress.metadata) : null,
+    app.eventTime(),
+    id,
+  )
+  return changes === 1
 }
 
 /** The account's operation; 404 when it has none with this id. */

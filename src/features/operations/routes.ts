@@ -10,7 +10,12 @@ import { getOperation, listOperations } from './operations.ts'
 
 const tags = ['Operations']
 
-export const operationRoutes = (app: App) =>
+export interface OperationRouteOptions {
+  /** How many emails of a broadcast are in each status, by the row id of its operation; undefined: it is no broadcast. */
+  readonly emailsOf: (accountId: number, operationId: number) => Readonly<Record<string, number>> | undefined
+}
+
+export const operationRoutes = (app: App, { emailsOf }: OperationRouteOptions) =>
   new Elysia({ prefix: '/v1/operations' })
     .use(authenticated)
     .get(
@@ -39,10 +44,18 @@ export const operationRoutes = (app: App) =>
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(operationWire(getOperation(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) => {
+        const operation = getOperation(app.db, actor.accountId, params.id)
+        return one(operationWire(operation, actor.accountUuid, emailsOf(actor.accountId, operation.id)))
+      },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
         response: One(OperationRecord),
-        detail: { summary: 'Get an operation', tags, ...requires('emails:read') },
+        detail: {
+          summary: 'Get an operation',
+          description: 'Of a broadcast, `metadata.emails` says how many of its emails are in each status.',
+          tags,
+          ...requires('emails:read'),
+        },
       },
     )

@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { REPUTATION_DAYS, type Reputation } from './figures.ts'
 import type { Stream } from './streams.ts'
 
 export const StreamRecord = Type.Object({
@@ -14,6 +15,30 @@ export const StreamRecord = Type.Object({
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
 export type StreamRecord = Static<typeof StreamRecord>
+
+const Count = (description: string) => Type.Integer({ minimum: 0, description })
+const Rate = (description: string) =>
+  Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], { description })
+
+/** What became of a stream's mail by itself. The list has none of it: the sums of a hundred streams would keep all other requests waiting. */
+export const StreamDetail = Type.Object({
+  ...StreamRecord.properties,
+  reputation: Type.Object(
+    {
+      period_days: Type.Literal(REPUTATION_DAYS, { description: 'Days back from now that the figures are of.' }),
+      sent: Count('Recipients that mail was accepted for; those who were suppressed or cancelled are left out.'),
+      delivered: Count(
+        'Recipients whose mail server took the mail, and did not report later that it could not deliver.',
+      ),
+      bounced: Count('Recipients that were refused for good (hard bounces).'),
+      complained: Count('Complaints that came in, whenever the mail was sent.'),
+      bounce_rate: Rate('bounced / (delivered + bounced), 0 to 1; null when both are 0.'),
+      complaint_rate: Rate('complained / delivered, 0 to 1; null when nothing was delivered.'),
+    },
+    { description: 'The reputation of this stream by itself. Sandbox mail counts nothing.' },
+  ),
+})
+export type StreamDetail = Static<typeof StreamDetail>
 
 const Slug = Type.String({
   description: 'What a send gives as `stream`: 1 to 63 of a to z, 0 to 9 and "-", beginning with a letter or digit.',
@@ -34,4 +59,17 @@ export const streamWire = (stream: Stream, accountUuid: string): StreamRecord =>
   name: stream.name,
   created_at: isoTime(stream.createdAt),
   updated_at: isoTime(stream.updatedAt),
+})
+
+export const streamDetailWire = (stream: Stream, accountUuid: string, figures: Reputation): StreamDetail => ({
+  ...streamWire(stream, accountUuid),
+  reputation: {
+    period_days: REPUTATION_DAYS,
+    sent: figures.sent,
+    delivered: figures.delivered,
+    bounced: figures.bounced,
+    complained: figures.complained,
+    bounce_rate: figures.bounceRate,
+    complaint_rate: figures.complaintRate,
+  },
 })

@@ -5,7 +5,8 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { NewStream, StreamChange, StreamRecord, streamWire } from './model.ts'
+import { reputationOf } from './figures.ts'
+import { NewStream, StreamChange, StreamDetail, StreamRecord, streamDetailWire, streamWire } from './model.ts'
 import { changeStream, createStream, deleteStream, getStream, listStreams } from './streams.ts'
 
 const tags = ['Streams']
@@ -42,11 +43,20 @@ export const streamRoutes = (app: App) =>
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(streamWire(getStream(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) => {
+        const stream = getStream(app.db, actor.accountId, params.id)
+        const figures = reputationOf(app.db, { accountId: actor.accountId, id: stream.id }, app.clock.now())
+        return one(streamDetailWire(stream, actor.accountUuid, figures))
+      },
       {
         params,
-        response: One(StreamRecord),
-        detail: { summary: 'Get a stream', tags, ...requires('emails:read') },
+        response: One(StreamDetail),
+        detail: {
+          summary: 'Get a stream',
+          description: 'With its own reputation: what became of its mail over the last 30 days.',
+          tags,
+          ...requires('emails:read'),
+        },
       },
     )
     .put(

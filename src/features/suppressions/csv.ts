@@ -3,14 +3,14 @@
  * byte order mark, and one column also without a header. Never touches the database.
  */
 import { isUtf8 } from 'node:buffer'
-import { type Parser, parse } from 'csv-parse'
-import { stringify } from 'csv-stringify/sync'
 import { giveWay } from '#platform/clock.ts'
+import { csvLines, unescaped } from '#platform/csv/cells.ts'
+import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
-import { KiB } from '#platform/units.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { Suppression } from './suppressions.ts'
 
-const COLUMNS = ['email_address', 'reason', 'stream'] as const
+const COLUMNS = ['email_address', 'reason', 'stream', 'list'] as const
 type Column = (typeof COLUMNS)[number]
 
 /** A line of the file by its columns, as text; or why it has no such form. */
@@ -18,16 +18,8 @@ export type CsvLine =
   | ({ readonly kind: 'row'; readonly line: number } & Readonly<Record<Column, string>>)
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
 
-/** Bytes that are parsed in one turn of the event loop: about 1 ms. */
-const CHUNK_BYTES = 16 * KiB
-/** More than the longest address, reason and slug; a quote that is never closed ends here. */
-const LONGEST_RECORD = 4096
-const BYTE_ORDER_MARK = '\ufeff'
-
-interface CsvRecord {
-  readonly record: readonly string[]
-  readonly info: { readonly lines: number }
-}
+/** Lines that are read in one turn of the event loop: about 1 ms. */
+const LINES_AT_ONCE = 1000
 
 /**
  * The lines of a file in their order, some at a time; gives way to the event loop between them. Empty lines are left out.
@@ -38,12 +30,12 @@ export async function* readCsv(file: Uint8Array): AsyncGenerator<readonly CsvLin
   let columns: readonly Column[] | undefined
   for await (const records of recordsOf(file)) {
     const lines: CsvLine[] = []
-    for (const { record, info } of records) {
+    for (const { cells, line } of records) {
       if (columns) {
-        lines.push(lineOf(record, info.lines, columns))
+        lines.push(lineOf(cells, line, columns))
       } else {
-        columns = columnsOf(record)
-        if (isBareAddress(record)) lines.push(lineOf(record, info.lines, columns))
+        columns = columnsOf(cells)
+        if (isBareAddress(cells)) lines.push(lineOf(cells, line, columns))
       }
     }
     if (lines.length > 0) yield lines
@@ -51,68 +43,36 @@ export async function* readCsv(file: Uint8Array): AsyncGenerator<readonly CsvLin
   if (!columns) throw notCsv(`The file is empty. ${EXPECTED}`)
 }
 
-async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly CsvRecord[]> {
-  const parser = parse({
-    bom: true,
-    delimiter: delimiterOf(file),
-    info: true,
-    max_record_size: LONGEST_RECORD,
-    // Files that were put together have several.
-    record_delimiter: ['\r\n', '\n', '\r'],
-    relax_column_count: true,
-    relax_quotes: true,
-    skip_empty_lines: true,
-    trim: true,
-  })
-  let lastLine = 0
-  let failure: unknown
-  parser.on('error', (error) => (failure = error))
-  try {
-    for (let from = 0; from < file.length; from += CHUNK_BYTES) {
-      parser.write(file.subarray(from, from + CHUNK_BYTES))
-      const records = taken(parser)
-      lastLine = records.at(-1)?.info.lines ?? lastLine
-      if (failure !== undefined) throw failure
-      yield records
-      await giveWay()
-    }
-    parser.end()
-    const rest: CsvRecord[] = []
-    for await (const record of parser) {
-      rest.push(record as CsvRecord)
-      lastLine = (record as CsvRecord).info.lines
-    }
-    yield rest
-  } catch (error) {
-    throw isCsvError(error) ? unreadable(lastLine) : error
-  } finally {
-    parser.destroy()
+async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly WholeRecord[]> {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength)
+  const { at: start, delimiter } = startOf(bytes)
+  for (let at = start, line = 1; at < bytes.length; ) {
+    const window = bytes.subarray(at, at + 2 * LONGEST_RECORD)
+    const isEnd = at + window.length === bytes.length
+    const scan = scanRecords(window, { delimiter, line, isEnd, most: LINES_AT_ONCE, mostLines: LINES_AT_ONCE })
+    yield scan.records.map(whole)
+    at += scan.end
+    line = scan.line
+    await giveWay()
   }
 }
 
-function taken(parser: Parser): CsvRecord[] {
-  const records: CsvRecord[] = []
-  for (let record = parser.read() as CsvRecord | null; record !== null; record = parser.read() as CsvRecord | null)
-    records.push(record)
-  return records
-}
+type WholeRecord = Extract<CsvRecord, { kind: 'record' }>
 
-/** Of the first line: a semicolon only where there is no comma, as spreadsheets write it in countries with a decimal comma. */
-function delimiterOf(file: Uint8Array): ',' | ';' {
-  const start = Buffer.from(file.subarray(0, LONGEST_RECORD)).toString()
-  const [first = ''] = start.split(/[\r\n]/, 1)
-  return first.includes(';') && !first.includes(',') ? ';' : ','
+function whole(record: CsvRecord): WholeRecord {
+  if (record.kind === 'broken') throw unreadable(record.line - 1)
+  return record
 }
 
 const EXPECTED =
-  'The first line must name the columns: email_address (or email, or address), and if wanted reason and stream; a file of one column of addresses needs none.'
+  'The first line must name the columns: email_address (or email, or address), and if wanted reason, stream and list; a file of one column of addresses needs none.'
 
 const isBareAddress = (record: readonly string[]): boolean => record.length === 1 && (record[0] ?? '').includes('@')
 
 /** What the first line says of the columns. */
 function columnsOf(header: readonly string[]): Column[] {
   if (isBareAddress(header)) return ['email_address']
-  const names = header.map((name) => columnName(name.replace(BYTE_ORDER_MARK, '').trim().toLowerCase()))
+  const names = header.map((name) => columnName(name.trim().toLowerCase()))
   const unknown = names.find((name) => !isColumn(name))
   if (unknown !== undefined) throw notCsv(`There is no column ${JSON.stringify(unknown.slice(0, 100))}. ${EXPECTED}`)
   const columns = names.filter(isColumn)
@@ -131,11 +91,15 @@ function lineOf(record: readonly string[], line: number, columns: readonly Colum
   if (record.length > columns.length)
     return { kind: 'broken', line, error: `It has ${record.length} fields instead of ${columns.length}.` }
   const cell = (column: Column): string => unescaped(record[columns.indexOf(column)] ?? '')
-  return { kind: 'row', line, email_address: cell('email_address'), reason: cell('reason'), stream: cell('stream') }
+  return {
+    kind: 'row',
+    line,
+    email_address: cell('email_address'),
+    reason: cell('reason'),
+    stream: cell('stream'),
+    list: cell('list'),
+  }
 }
-
-const isCsvError = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && String(error.code).startsWith('CSV_')
 
 const unreadable = (lastLine: number): AppError =>
   notCsv(
@@ -144,29 +108,15 @@ const unreadable = (lastLine: number): AppError =>
 
 const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')
 
-/**
- * Spreadsheets take a cell that begins so for a formula, and may part a line at other characters than its commas. An apostrophe at each such beginning
- * makes it text, also before one that has some already, so that an import can take exactly one away again.
- */
-const CELL_BEGINS = String.raw`(?<=^|[,;|\t\r\n])`
-const FORMULA_FOLLOWS = String.raw`(?=[ '"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
-const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'g')
-const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'g')
-
-const escaped = (cell: string): string => cell.replace(FORMULA, "'")
-const unescaped = (cell: string): string => cell.replace(ESCAPED, '')
-
-const OPTIONS = {
-  record_delimiter: 'windows',
-  // What a reader would trim, or take for the end of a line.
-  quoted_match: /^\s|\s$|[\r\n]/,
-} as const
-
-export const CSV_HEADER: string = stringify([[...COLUMNS]], OPTIONS)
+export const CSV_HEADER: string = csvLines([COLUMNS])
 
 /** Rows of an export, each with its line end. */
 export const csvOf = (suppressions: readonly Suppression[]): string =>
-  stringify(
-    suppressions.map(({ address, reason, stream }) => [address, reason, stream ?? ''].map(escaped)),
-    OPTIONS,
+  csvLines(
+    suppressions.map(({ address, reason, stream, listUuid }) => [
+      address,
+      reason,
+      stream ?? '',
+      listUuid ? formatUuid(listUuid) : '',
+    ]),
   )

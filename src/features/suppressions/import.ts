@@ -5,6 +5,7 @@
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { findListRow } from '../contacts/lists.ts'
 import { findStream } from '../streams/streams.ts'
 import { UNSUBSCRIBE } from './check.ts'
 import { type CsvLine, readCsv } from './csv.ts'
@@ -77,8 +78,15 @@ function importLine(app: App, tx: Tx, { accountId }: Actor, line: CsvLine): bool
   if ('error' in given) return given
   const { reason } = given
   const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason) }
-  if (line.stream === '') return suppress(app, tx, suppression)
-  if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream.` }
+  if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
+  if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
+  if (line.stream !== '' && line.list !== '') return { error: 'It names a stream and a list; give one of them.' }
+  if (line.list !== '') {
+    const listId = findListRow(tx.db, accountId, line.list)
+    return listId === undefined
+      ? { error: `There is no contact list with the id ${JSON.stringify(line.list.slice(0, 36))} on this account.` }
+      : suppress(app, tx, { ...suppression, listId })
+  }
   const streamId = findStream(tx.db, accountId, line.stream)
   return streamId === undefined
     ? { error: `There is no stream ${JSON.stringify(line.stream.slice(0, 63))} on this account.` }

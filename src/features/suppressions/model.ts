@@ -62,6 +62,6 @@ export const suppressionWire = (suppression: Suppression, accountUuid: string): 
   reason: suppression.reason,
   source_email_id: suppression.sourceUuid === null ? null : formatUuid(suppression.sourceUuid),
   stream: suppression.stream,
-  list_id: null,
+  list_id: suppression.listUuid === null ? null : formatUuid(suppression.listUuid),
   created_at: isoTime(suppression.createdAt),
 })

@@ -42,7 +42,7 @@ export const suppressionRoutes = (app: App) =>
         detail: {
           summary: 'List suppressions',
           description:
-            'Newest first. An address has one that stops all mail, and one for each stream it unsubscribed from.',
+            'Newest first. An address has one that stops all mail, and one for each stream or contact list it unsubscribed from.',
           tags,
           ...requires('suppressions:read'),
         },
@@ -84,7 +84,7 @@ export const suppressionRoutes = (app: App) =>
           description:
             'Oldest first. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
           tags,
-          ...csvAnswer('Columns email_address, reason and stream.'),
+          ...csvAnswer('Columns email_address, reason, stream and list.'),
           ...requires('suppressions:read'),
         },
       },
@@ -104,7 +104,7 @@ export const suppressionRoutes = (app: App) =>
             'A file that cannot be read imports nothing; lines that are wrong are told and left out. It can be imported again.',
           tags,
           ...csvBody(
-            'The first line names the columns: email_address (or email, or address), and if wanted reason (default manual) and stream (of the reason unsubscribe). One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email_address (or email, or address), and if wanted reason (default manual), and stream (its slug) or list (its id) of the reason unsubscribe. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('suppressions:write'),
         },
@@ -120,7 +120,8 @@ export const suppressionRoutes = (app: App) =>
         params,
         detail: {
           summary: 'Send to an address again',
-          description: 'Removes all suppressions of the address. An unknown one is no error.',
+          description:
+            'Removes all suppressions of the address, and its contacts that were stopped by them are active again. An unknown one is no error.',
           tags,
           ...requires('suppressions:write'),
         },

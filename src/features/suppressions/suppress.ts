@@ -8,8 +8,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
+import { moveContacts } from '../contacts/status.ts'
 import { count } from '../events/record.ts'
-import { type Coverage, coverageCode, EVERY, suppressionKey } from './check.ts'
+import { COMPLAINT, type Coverage, coverageCode, EVERY, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from './check.ts'
 
 export interface NewSuppression {
   readonly accountId: number
@@ -70,15 +71,18 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 
 /**
  * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay.
- * A suppression of all mail has neither stream nor list.
+ * A suppression of all mail has neither stream nor list. The contacts of the address take the status that follows from it, also when it is there
+ * already: one that was added since then can leave as well.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
   const isOfAll = covers === 'all'
+  const addressKey = suppressionKey(suppression.address)
+  stopContacts(app, tx, suppression, addressKey)
   const inserted = sql(tx.db).insert.get(
     newUuid(),
     accountId,
-    suppressionKey(suppression.address),
+    addressKey,
     coverageCode(covers),
     isOfAll ? EVERY : (suppression.streamId ?? EVERY),
     isOfAll ? EVERY : (suppression.listId ?? EVERY),
@@ -89,6 +93,21 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
   if (!inserted) return false
   countRow(tx, accountId, reason, 1)
   return true
+}
+
+function stopContacts(
+  app: Pick<App, 'eventTime'>,
+  tx: Tx,
+  { accountId, reason, covers, streamId = EVERY, listId = EVERY }: NewSuppression,
+  addressKey: string,
+): void {
+  if (covers === 'all') {
+    const to = reason === HARD_BOUNCE ? 'bounced' : reason === COMPLAINT ? 'complained' : undefined
+    if (to) moveContacts(app, tx, { accountId, addressKey, to })
+  } else if (reason === UNSUBSCRIBE) {
+    if (listId !== EVERY) moveContacts(app, tx, { accountId, addressKey, listId, to: 'unsubscribed' })
+    else if (streamId === EVERY) moveContacts(app, tx, { accountId, addressKey, to: 'unsubscribed' })
+  }
 }
 
 /** Puts an address on the list for all mail, because of what became of an email to it, with an audit row. False when it is there already. */
@@ -109,7 +128,9 @@ export function suppressFor(
   return true
 }
 
-/** Takes one row off the list. False when it is not there, or has another reason than the one asked for. */
+/**
+ * Takes one row off the list; its contacts stay as they are, for the caller to bring back. False when it is not there, or has another reason than the one asked for.
+ */
 export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
   const { accountId } = place
   const removed = sql(tx.db).delete.get(
@@ -125,7 +146,7 @@ export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
   return true
 }
 
-/** Takes everything about an address off the list; returns the reasons that it was there for. */
+/** Takes everything about an address off the list, but leaves its contacts as they are; returns the reasons that it was there for. */
 export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
   const reasons = sql(tx.db)
     .deleteAddress.all(accountId, suppressionKey(address))

@@ -7,6 +7,7 @@ import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { bringBackContacts } from '../contacts/status.ts'
 import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from './check.ts'
 import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from './suppress.ts'
 
@@ -17,6 +18,8 @@ export interface Suppression {
   readonly reason: string
   /** Slug of its stream; null: of every stream. */
   readonly stream: string | null
+  /** Public id of its contact list, also when that was deleted; null: of every list. */
+  readonly listUuid: UuidBytes | null
   /** Public id of the email that led to it, while that is kept. */
   readonly sourceUuid: UuidBytes | null
   readonly createdAt: Millis
@@ -25,8 +28,9 @@ export interface Suppression {
 const DEFAULT_REASON = 'manual'
 export const LONGEST_REASON = 200
 
-const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, emails.uuid AS sourceUuid, s.created_at AS createdAt
-  FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN emails ON emails.id = s.source_email_id`
+const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, contact_lists.uuid AS listUuid, emails.uuid AS sourceUuid,
+  s.created_at AS createdAt
+  FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
 // The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
 const PAGE = (index: string, where: string) =>
@@ -142,12 +146,17 @@ export function addSuppression(
   })
 }
 
-/** Takes everything about an address off the list, however it is spelled; returns how many rows that were. */
+/**
+ * Takes everything about an address off the list, however it is spelled; returns how many rows that were. Its contacts that are unsubscribed, bounced
+ * or complained become what they were: whoever says that an address gets mail again means its lists as well.
+ */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
   const key = suppressionKey(address)
   return app.commit.write((tx) => {
     const reasons = unsuppressAddress(tx, actor.accountId, key)
     if (reasons.length > 0) {
+      const ofAddress = { accountId: actor.accountId, addressKey: key }
+      bringBackContacts(app, tx, ofAddress, ['unsubscribed', 'bounced', 'complained'])
       audit(app, tx, actor, {
         action: 'suppression.deleted',
         resourceType: 'suppression',

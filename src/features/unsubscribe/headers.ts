@@ -24,15 +24,15 @@ export interface UnsubscribableMail {
 }
 
 const sql = prepared((db) => ({
-  origin: db.prepare<{ accountUuid: Uint8Array; streamId: number; slug: string }, [number]>(
-    `SELECT accounts.uuid AS accountUuid, streams.id AS streamId, slug FROM emails JOIN accounts ON accounts.id = emails.account_id
+  origin: db.prepare<{ accountUuid: Uint8Array; streamId: number; slug: string; listId: number | null }, [number]>(
+    `SELECT accounts.uuid AS accountUuid, streams.id AS streamId, slug, list_id AS listId FROM emails JOIN accounts ON accounts.id = emails.account_id
      JOIN streams ON streams.id = stream_id WHERE emails.id = ?`,
   ),
 }))
 
 /**
- * The two fields of a message with `transactional: false`; the same at every attempt. Mail of the default stream names no stream, so that
- * unsubscribing from it stops all such mail of the account.
+ * The two fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list
+ * names the list. Other mail of the default stream names no stream, so that unsubscribing from it stops all such mail of the account.
  */
 export function unsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
@@ -43,7 +43,7 @@ export function unsubscribeHeaders(
   if (!facts) throw new Error(`email ${emailId} has no account or no stream`)
   const token = unsubscribeToken(keys, facts)
   const mailbox = `${encodeVerp(recipientId, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
-  const url = `${ownUrl(config.publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
+  const url = unsubscribeUrl(config, token)
   return [
     // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
     // The one that answers at once comes first: RFC 2369 §2 has the preferred first.
@@ -51,6 +51,10 @@ export function unsubscribeHeaders(
     ['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
   ]
 }
+
+/** Where a token leads people and mail programs. */
+export const unsubscribeUrl = ({ publicUrl }: App['config'], token: string): string =>
+  `${ownUrl(publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
 
 /** What the token of a recipient says; undefined when the email is gone. */
 export function unsubscribeFacts(
@@ -65,8 +69,9 @@ export function unsubscribeFacts(
     recipientId,
     address,
     senderDomain: domainOfMailbox(from),
-    streamId: origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
-    listId: 0,
+    // A list is what people put themselves on, so it is what they leave: in whichever stream its mail comes.
+    streamId: origin.listId !== null || origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
+    listId: origin.listId ?? 0,
   }
 }
 

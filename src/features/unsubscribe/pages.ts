@@ -101,7 +101,7 @@ function pageOf(facts: UnsubscribeFacts, standing: Standing | undefined, ifOn: (
     address: facts.address,
     senderDomain: facts.senderDomain,
     isOfPart: namesPart(facts),
-    partName: standing?.streamName ?? null,
+    partName: standing?.partName ?? null,
   }
   if (!standing) return senderGonePage(subscription)
   if (standing.isBlocked) return blockedPage(subscription, standing.isOffAll || standing.isOffNamed)

@@ -6,7 +6,10 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
+import { namedList } from '../contacts/lists.ts'
+import { resubscribeContacts } from '../contacts/status.ts'
 import { record } from '../events/record.ts'
 import { coverageCode, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
@@ -24,8 +27,8 @@ export interface Standing {
   readonly isBlocked: boolean
   readonly isOffNamed: boolean
   readonly isOffAll: boolean
-  /** Name of the stream that the token names; null when it names none. */
-  readonly streamName: string | null
+  /** Name of the list or stream that the token names; null when it names none, or that is gone. */
+  readonly partName: string | null
 }
 
 const sql = prepared((db) => ({
@@ -49,14 +52,21 @@ export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | un
   const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), UNSUBSCRIBE)
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
-  const { address, streamId } = facts
+  const { address, streamId, listId } = facts
   return {
     isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
-    isOffNamed: isOff(facts.streamId, facts.listId),
+    isOffNamed: isOff(streamId, listId),
     isOffAll: isOff(0, 0),
-    streamName: sql(db).stream.get(facts.streamId, accountId)?.name ?? null,
+    partName: (listId === 0 ? streamNameOf(db, accountId, streamId) : listNameOf(db, accountId, listId)) ?? null,
   }
 }
+
+const streamNameOf = (db: Database, accountId: number, streamId: number): string | undefined =>
+  sql(db).stream.get(streamId, accountId)?.name
+
+/** Whoever left a list that was deleted since then reads its name as long as there is one. */
+const listNameOf = (db: Database, accountId: number, listId: number): string | undefined =>
+  namedList(db, accountId, listId)?.name
 
 /**
  * Unsubscribes the address of a token; resolves with how it stands when that is on disk, undefined when the account is gone. An event tells it the
@@ -96,8 +106,15 @@ export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'n
   return app.commit.write((tx) => {
     const accountId = accountOf(tx.db, facts)
     if (accountId === undefined) return undefined
-    if (unsuppress(tx, placeOf(accountId, facts, scope)))
+    const place = placeOf(accountId, facts, scope)
+    if (unsuppress(tx, place)) {
+      // Contacts have a list, so a stream alone has stopped none of them.
+      if (!place.streamId) {
+        const addressKey = suppressionKey(facts.address)
+        resubscribeContacts(app, tx, { accountId, addressKey, listId: place.listId || undefined })
+      }
       auditByRecipient(app, tx, accountId, facts, 'suppression.deleted')
+    }
     return standingOf(tx.db, facts)
   })
 }
@@ -110,7 +127,8 @@ const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFa
   address,
   reason: UNSUBSCRIBE,
   covers: 'marketing' as const,
-  ...(scope === 'named' && { streamId, listId }),
+  streamId: scope === 'named' ? streamId : 0,
+  listId: scope === 'named' ? listId : 0,
 })
 
 /** In the audit log, as every change, and as an event of its email while that is kept. */
@@ -126,13 +144,14 @@ function tellUnsubscribed(
   auditByRecipient(app, tx, accountId, facts, 'suppression.created')
   const email = sql(tx.db).email.get(emailId, accountId)
   if (!email) return
+  const list = namedList(tx.db, accountId, facts.listId)
   record(tx, {
     accountId,
     type: 'unsubscribed',
     at: app.eventTime(),
     emailId,
     recipientId,
-    data: { stream: email.slug, list_id: null, scope: stopped, reason: way },
+    data: { stream: email.slug, list_id: list ? formatUuid(list.uuid) : null, scope: stopped, reason: way },
   })
 }
 

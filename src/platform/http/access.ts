@@ -7,11 +7,14 @@ export const REQUIRED_SCOPE = 'x-required-scope'
 
 const EITHER_HEADER = [{ bearer: [] }, { serviceApiKey: [] }]
 
-/** `detail: { summary: '...', ...requires('domains:read') }`: needs a key with this scope. */
-export const requires = <Scope extends string>(scope: Scope) => ({
+/** `detail: { summary: '...', ...requires('domains:read') }`: needs a key with this scope; of several, with all of them. */
+export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Scope[]]) => ({
   security: EITHER_HEADER,
-  [REQUIRED_SCOPE]: scope,
+  [REQUIRED_SCOPE]: scopes.join(' '),
 })
+
+/** The scopes of what stands under REQUIRED_SCOPE; none: any key will do. */
+export const scopesIn = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
 
 /** Needs a key, whatever its scopes. */
 export const requiresAnyKey = { security: EITHER_HEADER, [REQUIRED_SCOPE]: '' }

@@ -1,11 +1,13 @@
 /**
  * @module Reads the body of a request: bounded in bytes, memory and time, before any of it is parsed. JSON everywhere; forms on public pages
- * only, CSV where a route asks for it. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
+ * only, CSV where a route asks for it: whole, or as a stream that its handler reads. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
  */
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
 import { KiB } from '../units.ts'
+import { bodyTooSlow, interrupted, tooLarge } from './body-errors.ts'
+import { bodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
@@ -33,14 +35,19 @@ const LARGE_BODY_SHARE = 0.75
 
 export interface BodyReaderOptions {
   readonly maxBodyBytes: number
+  /** The same of a body that its handler reads as it arrives. */
+  readonly maxStreamBytes: number
   readonly timeoutMs: number
   readonly memory: MemoryBudget
   readonly clock: Clock
 }
 
 export interface BodyReader {
-  /** Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read. */
-  refuseTooLarge(request: Request, sender: Sender): void
+  /**
+   * Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read.
+   * @param isStreamed whether its handler reads it as it arrives; asked only about large ones
+   */
+  refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
   /**
    * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
@@ -51,10 +58,10 @@ export interface BodyReader {
 /** Strangers may send small bodies only: nobody has to answer for what they do. */
 export type Sender = 'authenticated' | 'stranger'
 /**
- * `csv`: the value is the bytes as they came. `anything`: the request says all by itself; of a form the fields are read, and whatever else comes
+ * `csv`: the value is the bytes as they came. `csv-stream`: a `BodyStream` of them, unread. `anything`: the request says all by itself; of a form the fields are read, and whatever else comes
  * is read and passed over.
  */
-export type Format = 'json' | 'json-or-form' | 'csv' | 'anything'
+export type Format = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything'
 
 export const BODY_FORMAT = 'x-body-format'
 
@@ -68,7 +75,8 @@ export interface ReadBody {
 
 const EMPTY: ReadBody = { value: undefined, reservation: undefined }
 
-export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: BodyReaderOptions): BodyReader {
+export function createBodyReader(options: BodyReaderOptions): BodyReader {
+  const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
   // A body that could never be reserved is too large, not "try again later".
   const largeBodyLimit = memory.limitBytes * LARGE_BODY_SHARE
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
@@ -87,16 +95,24 @@ export function createBodyReader({ maxBodyBytes, timeoutMs, memory, clock }: Bod
   }
 
   return {
-    refuseTooLarge(request, sender) {
+    refuseTooLarge(request, sender, isStreamed) {
       const length = request.headers.get('content-length')
-      const limitBytes = maxBytesOf(sender)
-      if (length !== null && Number(length) > limitBytes) throw tooLarge(limitBytes)
+      if (length === null || Number(length) <= maxBytesOf(sender)) return
+      const limitBytes = isStreamed() ? maxStreamBytes : maxBytesOf(sender)
+      if (Number(length) > limitBytes) throw tooLarge(limitBytes)
     },
 
     async read(request, sender, accepts) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
+      if (accepts === 'csv-stream') {
+        refuseNotCsv(request)
+        const reservation = isCrowded(STREAM_BYTES, STREAM_BYTES) ? undefined : memory.reserve(STREAM_BYTES)
+        if (!reservation) throw serverBusy()
+        const value = bodyStream(request, { maxBytes: maxStreamBytes, clock, onTaken: collectAfter })
+        return { value, reservation }
+      }
       const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reserved) throw serverBusy()
       const reservation = collected(reserved, collectAfter)
@@ -198,13 +214,13 @@ async function parse(request: Request, bytes: Uint8Array, accepts: Format, reser
   if (accepts === 'anything') {
     return FORM_TYPE.test(contentType ?? '') ? parseForm(bytes, contentType ?? '').catch(() => undefined) : undefined
   }
-  refuseContentEncoding(request)
   if (accepts === 'csv') {
-    if (contentType === null || !CSV_TYPE.test(contentType)) throw notCsv()
+    refuseNotCsv(request)
     // Read piece by piece by its handler, which holds no second copy.
     reservation.resize(bytes.length * CSV_FACTOR)
     return bytes
   }
+  refuseContentEncoding(request)
   if (accepts === 'json-or-form' && contentType !== null && FORM_TYPE.test(contentType)) {
     return parseForm(bytes, contentType)
   }
@@ -227,6 +243,12 @@ const JSON_TYPE =
   /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
 const CSV_TYPE = /^text\/csv[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)[ \t]*(?:;|$)/i
+
+function refuseNotCsv(request: Request): void {
+  refuseContentEncoding(request)
+  const contentType = request.headers.get('content-type')
+  if (contentType === null || !CSV_TYPE.test(contentType)) throw notCsv()
+}
 
 function refuseContentEncoding(request: Request): void {
   const encoding = request.headers.get('content-encoding')
@@ -251,11 +273,6 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
   return fields
 }
 
-const tooLarge = (maxBytes: number): AppError =>
-  new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`, {
-    headers: { connection: 'close' },
-  })
-
 const notJson = (): AppError =>
   new AppError(415, 'unsupported_media_type', 'Send the body as JSON, with the header Content-Type: application/json.')
 
@@ -267,12 +284,3 @@ export const serverBusy = (): AppError =>
   new AppError(503, 'server_busy', 'The server is handling as many large requests as it can; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })
-
-const bodyTooSlow = (): AppError =>
-  new AppError(408, 'request_timeout', 'The request body did not arrive in time; send it again.', {
-    headers: { connection: 'close' },
-  })
-
-/** The client went away in the middle of its body, so nobody reads this answer. */
-const interrupted = (cause: unknown): AppError =>
-  new AppError(400, 'request_interrupted', 'The request body ended before it was complete.', { cause })

@@ -13,6 +13,12 @@ export const csvBody = (description: string) => ({
   requestBody: { required: true, content: content(description) },
 })
 
+/** The same for a file of any length: it reaches the handler as a `BodyStream`. */
+export const csvStreamBody = (description: string) => ({
+  ...acceptsBody('csv-stream'),
+  requestBody: { required: true, content: content(description) },
+})
+
 /** The answer is CSV. */
 export const csvAnswer = (description: string) => ({
   responses: { 200: { description: 'Done.', content: content(description) } },

@@ -29,6 +29,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'message/rfc822',
   'text/calendar',
   'text/csv',
+  'text/csv; charset=utf-8',
   'text/plain',
   'text/vcard',
   'video/mp4',

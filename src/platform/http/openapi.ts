@@ -5,7 +5,7 @@
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
 import { AppError, tooMany, unauthorized } from '../errors.ts'
-import { REQUIRED_SCOPE } from './access.ts'
+import { REQUIRED_SCOPE, scopesIn } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
 import { errorAnswer, insufficientScope } from './error-response.ts'
@@ -157,7 +157,7 @@ function finished(path: string, operation: JsonObject): JsonObject {
   const isPublic = asArray(operation['security']).length === 0
   const description = [
     operation['description'],
-    typeof scope === 'string' && scope !== '' ? `Needs the scope \`${scope}\`.` : undefined,
+    typeof scope === 'string' && scope !== '' ? scopeSentence(scopesIn(scope)) : undefined,
   ]
   return {
     ...rest,
@@ -179,6 +179,9 @@ function finished(path: string, operation: JsonObject): JsonObject {
     },
   }
 }
+
+const scopeSentence = (scopes: readonly string[]): string =>
+  `Needs the scope${scopes.length === 1 ? '' : 's'} ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`
 
 /** A route without a response schema answers 204; the collector says 200 for it. */
 function declaredResponses(operation: JsonObject): JsonObject {

@@ -44,6 +44,16 @@ export function endLongWait(request: Request): void {
   context?.setTimeout(context.idleSeconds)
 }
 
+/** Lets a request take as long as `work` does, which has to bound its own time. */
+export async function takingLong<T>(request: Request, work: () => Promise<T>): Promise<T> {
+  allowLongWait(request)
+  try {
+    return await work()
+  } finally {
+    endLongWait(request)
+  }
+}
+
 /**
  * Ends the connection of this request within some seconds, whatever is still to be sent: for a client that takes nothing any more. Nothing
  * quicker ends it in Bun 1.4.5: an error in the body of the answer waits for the client as well.

@@ -3,14 +3,14 @@
  * is checked, what their responses may contain, which methods a path has.
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
-import { REQUIRED_SCOPE } from './access.ts'
+import { REQUIRED_SCOPE, scopesIn } from './access.ts'
 import { BODY_FORMAT, type Format } from './body.ts'
 import { type Cut, cutterOf } from './response-shape.ts'
 import { type Check, checkOf } from './validation.ts'
 
 export interface RouteRules {
-  /** Undefined: public. Empty: any key. */
-  readonly requiredScope: string | undefined
+  /** Undefined: public. Empty: any key. Several: all of them. */
+  readonly requiredScopes: readonly string[] | undefined
   readonly checkBody: Check | undefined
   readonly bodyFormat: Format
   /** An absent body counts as `{}`, so that what is missing can be named. */
@@ -26,6 +26,8 @@ export interface RouteTable {
   rulesOf(method: string, pattern: string): RouteRules | undefined
   /** Whether a request needs no key. True for everything outside of /v1. */
   isPublic(method: string, path: string): boolean
+  /** Whether the handler of a request reads its body as it arrives. */
+  takesStream(method: string, path: string): boolean
   /** The methods of the routes that `path` matches, in alphabetical order; HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
 }
@@ -59,15 +61,15 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   const publicApi = new Set<string>()
   for (const { method, path, hooks } of routes) {
     const route = (hooks ?? {}) as RouteHooks
-    const requiredScope = scopeOf(method, path, route)
-    if (requiredScope === undefined && isApiPath(path)) publicApi.add(`${method} ${withoutTrailingSlash(path)}`)
+    const requiredScopes = scopesOf(method, path, route)
+    if (requiredScopes === undefined && isApiPath(path)) publicApi.add(`${method} ${withoutTrailingSlash(path)}`)
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
     // Whoever sends fields to a route of the API that takes none believes that they count.
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
-      requiredScope,
+      requiredScopes,
       checkBody: checkOfPart(body, 'body', method, path),
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
@@ -77,6 +79,11 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     })
   }
   const patterns = [...rules].map(([path, methods]) => ({ matches: matcherOf(path), methods: [...methods.keys()] }))
+  const streams = [...rules].flatMap(([path, methods]) =>
+    [...methods].flatMap(([method, { bodyFormat }]) =>
+      bodyFormat === 'csv-stream' ? [{ method, matches: matcherOf(path) }] : [],
+    ),
+  )
 
   return {
     rulesOf(method, pattern) {
@@ -85,6 +92,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     },
     isPublic: (method, path) =>
       !isApiPath(path) || publicApi.has(`${method === 'HEAD' ? 'GET' : method} ${withoutTrailingSlash(path)}`),
+    takesStream: (method, path) => streams.some((stream) => stream.method === method && stream.matches.test(path)),
     methodsAt(path) {
       const methods = new Set(patterns.filter(({ matches }) => matches.test(path)).flatMap((p) => p.methods))
       if (methods.has('GET')) methods.add('HEAD')
@@ -96,7 +104,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
 const withoutTrailingSlash = (path: string): string =>
   path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
-function scopeOf(method: string, path: string, { detail }: RouteHooks): string | undefined {
+function scopesOf(method: string, path: string, { detail }: RouteHooks): readonly string[] | undefined {
   const scope = detail?.[REQUIRED_SCOPE]
   const isDeclaredPublic = detail?.security?.length === 0
   const name = `${method} ${path}`
@@ -104,7 +112,7 @@ function scopeOf(method: string, path: string, { detail }: RouteHooks): string |
     if (scope !== undefined) throw new TypeError(`route ${name} needs a key, so it must be under /v1`)
     return undefined
   }
-  if (scope !== undefined) return scope
+  if (scope !== undefined) return scopesIn(scope)
   if (!isDeclaredPublic) throw new TypeError(`route ${name} must have requires(...) or publicRoute in its detail`)
   if (/[:*]/.test(path)) throw new TypeError(`route ${name} is public, so its path must have no parameters`)
   return undefined

@@ -32,6 +32,8 @@ export interface HttpLog {
 export interface HttpServerOptions<Actor> {
   readonly config: {
     readonly maxBodyBytes: number
+    /** The same of a body that its handler reads as it arrives; left out: the same. */
+    readonly maxStreamBytes?: number
     /** Proxies whose X-Forwarded-For is believed: addresses or networks. */
     readonly trustedProxies: readonly string[]
     /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
@@ -69,6 +71,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
   const { config, clock, log, newRequestId } = options
   const bodies = createBodyReader({
     maxBodyBytes: config.maxBodyBytes,
+    maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
     timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
     memory: options.memory,
     clock,
@@ -97,7 +100,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
 
   const answer = async (request: Request, listener?: Bun.Server<undefined>): Promise<Response> => {
     const url = routableUrl(request.url)
-    const routed = url === request.url ? request : new Request(url, request)
+    const routed = url === request.url ? request : requestAt(url, request)
     const context = contextOf(request, url, listener)
     setRequestContext(routed, context)
     try {
@@ -138,6 +141,13 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
     },
   }
 }
+
+/**
+ * The same request with another URL. Its body is handed over: of a copy made of the request itself, Bun 1.4.5 keeps the whole body for the
+ * original, however it is read.
+ */
+const requestAt = (url: string, request: Request): Request =>
+  new Request(url, { method: request.method, headers: request.headers, body: request.body, signal: request.signal })
 
 /**
  * The URL as Elysia can route it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a usable Host
@@ -184,7 +194,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
         context.actor = found instanceof Promise ? await found : found
         if (context.actor === undefined) throw unauthorized()
       }
-      bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated')
+      bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
+        table.takesStream(request.method, path),
+      )
     })
     .onTransform({ as: 'global' }, async (elysia) => {
       // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
@@ -192,18 +204,18 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       const context = requestContext(request)
       const rules = table.rulesOf(request.method, route)
       if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
-      const { requiredScope } = rules
-      if (requiredScope !== undefined) {
+      const { requiredScopes } = rules
+      if (requiredScopes !== undefined) {
         if (context.actor === undefined) throw unauthorized()
-        if (requiredScope !== '' && !hasScope(context.actor as Actor, requiredScope)) {
-          throw insufficientScope(requiredScope)
+        for (const scope of requiredScopes) {
+          if (!hasScope(context.actor as Actor, scope)) throw insufficientScope(scope)
         }
       }
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
       if (request.method === 'GET' || request.method === 'HEAD') return
-      const sender = requiredScope === undefined ? 'stranger' : 'authenticated'
+      const sender = requiredScopes === undefined ? 'stranger' : 'authenticated'
       const { value, reservation } = await bodies.read(request, sender, rules.bodyFormat)
       context.reservation = reservation
       const body = rules.isBodyObject && isEmptyBody(value) ? {} : value

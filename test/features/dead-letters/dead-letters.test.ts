@@ -211,6 +211,16 @@ test('a sandbox email that is retried stays in the sandbox', async () => {
   expect(recipientOf(service, emailId)?.lane).toBe('sandbox')
 })
 
+test('an email of a broadcast that is retried waits behind all other mail again', async () => {
+  await using service = await createPost()
+  const emailId = await send(service, 'bob@x.test')
+  service.app.db.run('UPDATE emails SET broadcast_id = 1')
+  await endAttempts(service, 'x.test', FAILED)
+  const [letter] = await letters(service)
+  expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
+  expect(recipientOf(service, emailId)?.lane).toBe('bulk:x.test')
+})
+
 test('two retries at once put the email back once', async () => {
   await using service = await createPost()
   await send(service, 'bob@x.test')

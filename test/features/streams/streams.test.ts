@@ -32,7 +32,9 @@ test('a stream is made, read, renamed and deleted, each with an audit row', asyn
       updated_at: expect.any(String),
     },
   })
-  expect((await api('GET', `/v1/streams/${id}`)).body).toEqual(created.body)
+  expect((await api('GET', `/v1/streams/${id}`)).body).toEqual({
+    data: { ...(at(created.body, 'data') as object), reputation: expect.any(Object) },
+  })
   const changed = await api('PUT', `/v1/streams/${id}`, { name: 'Letters' })
   expect({ status: changed.status, body: changed.body }).toMatchObject({
     status: 200,

@@ -47,6 +47,7 @@ describe('an import', () => {
     ['with several kinds of line ends', 'email_address,reason\r\na@x.test,complaint\nb@x.test,\r'],
     ['with semicolons', 'email_address;reason\na@x.test;complaint\nb@x.test;\n'],
     ['with a byte order mark', '\ufeffemail_address,reason\na@x.test,complaint\nb@x.test,\n'],
+    ['with a byte order mark before a quote', '\ufeff"email_address","reason"\n"a@x.test","complaint"\nb@x.test,\n'],
     ['with the header email', 'Email,Reason\na@x.test,complaint\nb@x.test,\n'],
     ['with the header address', 'address;reason\na@x.test;complaint\nb@x.test;\n'],
     ['with the header email address', '"Email Address","Reason"\na@x.test,complaint\nb@x.test,\n'],
@@ -79,7 +80,7 @@ describe('an import', () => {
       'email_address,reason,stream\na@x.test,unsubscribe,\na@x.test,unsubscribe,news\nb@x.test,complaint,news\nb@x.test,unsubscribe,none\n'
     expect(answered(await importCsv(service, file))).toEqual(
       imported({ imported: 2, invalid: 2 }, [
-        { line: 4, error: 'Only the reason unsubscribe can be limited to a stream.' },
+        { line: 4, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
         { line: 5, error: 'There is no stream "none" on this account.' },
       ]),
     )
@@ -232,7 +233,7 @@ describe('an export', () => {
     expect(response.headers.get('content-disposition')).toBe('attachment; filename="suppressions.csv"')
     expect(response.headers.get('x-request-id')).not.toBeNull()
     expect(await response.text()).toBe(
-      ['email_address,reason,stream', ...reasons.map(([, , line]) => line), ''].join('\r\n'),
+      ['email_address,reason,stream,list', ...reasons.map(([, , line]) => `${line},`), ''].join('\r\n'),
     )
   })
 
@@ -303,7 +304,7 @@ describe('an export', () => {
     const lines = Array.from({ length: 4321 }, (_, i) => `u${i}@x.test`)
     await importCsv(service, lines.join('\n'))
     const exported = (await (await exportCsv(service)).text()).trimEnd().split('\r\n')
-    expect(exported.slice(1)).toEqual(lines.map((address) => `${address},manual,`))
+    expect(exported.slice(1)).toEqual(lines.map((address) => `${address},manual,,`))
   })
 
   test('reads on only when the client has taken what it got, and tells when it takes nothing for a minute', async () => {

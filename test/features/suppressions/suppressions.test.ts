@@ -226,6 +226,6 @@ test("another account's suppressions are neither seen nor removed", async () => 
   ).toEqual([])
   expect((await service.api('DELETE', '/v1/suppressions/bob%40x.test', undefined, { key })).status).toBe(204)
   const exported = await fetch(`${service.url}/v1/suppressions/export`, { headers: { authorization: `Bearer ${key}` } })
-  expect(await exported.text()).toBe('email_address,reason,stream\r\n')
+  expect(await exported.text()).toBe('email_address,reason,stream,list\r\n')
   expect(await addresses(service)).toEqual(['bob@x.test'])
 })

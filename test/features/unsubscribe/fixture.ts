@@ -7,8 +7,8 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 export const ADDRESS = 'bob@receiver.test'
 
 export interface Unsubscribable extends EmailApi {
-  /** Sends an email with `transactional: false` and gives the path of its unsubscribe link. */
-  link(request?: Record<string, unknown>): Promise<string>
+  /** Sends an email with `transactional: false`, of a contact list if one is given, and gives the path of its unsubscribe link. */
+  link(request?: Record<string, unknown>, listId?: number): Promise<string>
   /** Suppressions, oldest first. */
   suppressions(): Row[]
   /** Events of type `unsubscribed`, oldest first. */
@@ -33,8 +33,11 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
   await createStream(app, actor, { slug: 'news', name: 'Weekly news' })
   return {
     ...service,
-    async link(request = {}) {
+    async link(request = {}, listId) {
       const { id } = await service.accepted({ to: ADDRESS, transactional: false, ...request })
+      // As broadcasts and welcome emails are stored.
+      if (listId !== undefined)
+        app.db.run('UPDATE emails SET list_id = ? WHERE uuid = ?', [listId, parseUuid(id) ?? new Uint8Array()])
       const row = app.db
         .query<{ emailId: number; recipientId: number; address: string; from: string }, [Uint8Array]>(
           `SELECT emails.id AS emailId, recipients.id AS recipientId, address, from_address AS "from"

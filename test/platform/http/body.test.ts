@@ -230,6 +230,16 @@ describe('size', () => {
     }
   })
 
+  test('a body that nobody reads, at a path that is mended, is thrown away', async () => {
+    await using server = startTestServer()
+    using raw = await openRaw(server.port)
+    for (const method of ['GET', 'POST'])
+      raw.send(
+        `${method} //v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`,
+      )
+    expect(statusesIn(await raw.until((text) => statusesIn(text).length === 2))).toEqual([200, 201])
+  })
+
   test('an endless chunked body ends at the limit', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     using raw = await openRaw(server.port)

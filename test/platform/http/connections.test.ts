@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { ManualClock, systemClock } from '#platform/clock.ts'
 import { openEventStream } from '#platform/http/event-stream.ts'
-import { allowLongWait, endLongWait } from '#platform/http/request-context.ts'
+import { takingLong } from '#platform/http/request-context.ts'
 import { startTestServer } from './fixture.ts'
 import { openRaw, statusesIn } from './raw-client.ts'
 
@@ -83,12 +83,12 @@ describe('hostile and odd requests', () => {
 describe('a connection whose time limit was lifted', () => {
   const routes = () => [
     new Elysia()
-      .get('/long', async ({ request }) => {
-        allowLongWait(request)
-        await Bun.sleep(1)
-        endLongWait(request)
-        return 'done'
-      })
+      .get('/long', ({ request }) =>
+        takingLong(request, async () => {
+          await Bun.sleep(1)
+          return 'done'
+        }),
+      )
       .get('/stream', ({ request }) => {
         const pieces = ['first\n', undefined]
         const next = () => Promise.resolve(pieces.shift())
@@ -112,6 +112,21 @@ describe('a connection whose time limit was lifted', () => {
       Array(4).fill([200]),
     )
   })
+})
+
+test('a handler that says that it takes long is waited for, when another one of its age is cut off', async () => {
+  const { promise: isCut, resolve } = Promise.withResolvers<string>()
+  const routes = [
+    new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => takingLong(request, () => isCut)),
+  ]
+  await using server = startTestServer({ routes, requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
+  using long = await openRaw(server.port)
+  long.send('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')
+  using silent = await openRaw(server.port)
+  silent.send('GET /silent HTTP/1.1\r\nHost: x\r\n\r\n')
+  expect(statusesIn(await silent.closed)).toEqual([])
+  resolve('done')
+  expect(statusesIn(await long.until((text) => text.endsWith('done')))).toEqual([200])
 })
 
 describe('stopping', () => {

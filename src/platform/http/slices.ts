@@ -1,8 +1,8 @@
 /** @module Which rows of a list are asked for: by `limit` and `offset`, or by `page` and `per_page` as in every other list. */
 import type { Static } from '@sinclair/typebox'
 import { Type } from '@sinclair/typebox'
-import { PAGE_FIELDS, pageOf, QueryInteger, queryInteger } from '#platform/http/schemas.ts'
-import { invalidFields } from '#platform/http/validation.ts'
+import { PAGE_FIELDS, pageOf, QueryInteger, queryInteger } from './schemas.ts'
+import { invalidFields } from './validation.ts'
 
 const DEFAULT_LIMIT = 25
 const MOST_ROWS = 100

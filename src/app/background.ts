@@ -1,0 +1,26 @@
+/**
+ * @module The loops that work off what waits outside the mail queue, on one page: each is woken by a signal of `App`, looks by itself once a minute
+ * and after a start goes on where the process ended.
+ */
+import type { App } from '#features/app.ts'
+import { startFeeder } from '#features/broadcasts/feed.ts'
+import { startContactMails } from '#features/contact-lists/contact-mail-loop.ts'
+import { startImporter } from '#features/contact-lists/importer.ts'
+import { noteBroadcast } from '#features/newsletters/states.ts'
+import type { DueLoop } from '#platform/queue/due-loop.ts'
+
+const LOOPS: readonly ((app: App) => DueLoop)[] = [
+  startContactMails,
+  startImporter,
+  (app) => startFeeder(app, noteBroadcast),
+]
+
+/** Starts all of them. `stop` begins nothing any more and waits for what runs. */
+export function startBackground(app: App): { stop(): Promise<void> } {
+  const loops = LOOPS.map((start) => start(app))
+  return {
+    async stop() {
+      await Promise.all(loops.map((loop) => loop.stop()))
+    },
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * @module `tassis operations`: work that goes on after its answer, of all accounts: batches, imports, broadcasts. A broadcast can be stopped and let go on
+ * here, whoever began it.
+ */
+import type { Command } from 'commander'
+import { operatorFor } from '#features/account/create.ts'
+import { accountOfActor } from '#features/accounts/accounts.ts'
+import type { App } from '#features/app.ts'
+import { type ControlVerb, controlBroadcast } from '#features/broadcasts/control.ts'
+import { emailsOfBroadcast } from '#features/broadcasts/progress.ts'
+import { noteBroadcast } from '#features/newsletters/states.ts'
+import { type OperationRecord, operationWire } from '#features/operations/model.ts'
+import { getOperation } from '#features/operations/operations.ts'
+import { loadConfig } from '#platform/config.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
+import { printable, report, shortened, table, utc } from './output.ts'
+
+interface ShownOperation extends OperationRecord {
+  /** Name of the account. */
+  readonly account: string
+}
+
+interface Found {
+  readonly uuid: Uint8Array
+  readonly accountId: number
+}
+
+const sql = prepared((db) => ({
+  newest: db.prepare<Found, [number | null, number, number]>(
+    `SELECT uuid, account_id AS accountId FROM operations WHERE account_id = coalesce(?1, account_id)
+     AND (?2 = 0 OR status IN ('pending', 'processing')) ORDER BY id DESC LIMIT ?3`,
+  ),
+  count: db.prepare<{ n: number }, [number | null, number]>(
+    `SELECT COUNT(*) AS n FROM operations WHERE account_id = coalesce(?1, account_id)
+     AND (?2 = 0 OR status IN ('pending', 'processing'))`,
+  ),
+  owner: db.prepare<{ accountId: number }, [Uint8Array]>(
+    'SELECT account_id AS accountId FROM operations WHERE uuid = ?',
+  ),
+}))
+
+/** @param counts whether the emails of a broadcast are counted, which reads an index of all of them */
+function shownOperation(app: App, { uuid, accountId }: Found, counts = false): ShownOperation {
+  const owner = accountOfActor(app.config, app.db, accountId)
+  const found = getOperation(app.db, accountId, formatUuid(uuid))
+  const emails = counts ? emailsOfBroadcast(app.db, accountId, found.id) : undefined
+  return { account: owner.name, ...operationWire(found, formatUuid(owner.uuid), emails) }
+}
+
+/** The operation of any account; throws 404 when there is none with this id. */
+function ownedOperation(app: App, id: string): Found {
+  const uuid = parseUuid(id)
+  const owner = uuid && sql(app.db).owner.get(uuid)
+  if (!owner)
+    throw notFound('operation_not_found', 'There is no operation with this id; `tassis operations` shows the newest.')
+  return { uuid, accountId: owner.accountId }
+}
+
+interface ListInput extends AccountOption {
+  readonly open: boolean
+  readonly limit: number
+}
+
+const list = operation('operations.list', ({ opened: { app } }, { account, open, limit }: ListInput) => {
+  const only = account === undefined ? null : operatorOf(app, account).accountId
+  return {
+    total: sql(app.db).count.get(only, open ? 1 : 0)?.n ?? 0,
+    operations: sql(app.db)
+      .newest.all(only, open ? 1 : 0, limit)
+      .map((found) => shownOperation(app, found)),
+  }
+})
+
+interface IdInput {
+  readonly id: string
+}
+
+const show = operation('operations.show', ({ opened: { app } }, { id }: IdInput) =>
+  shownOperation(app, ownedOperation(app, id), true),
+)
+
+interface ControlInput extends IdInput {
+  readonly verb: ControlVerb
+}
+
+const control = operation('operations.control', async ({ opened: { app }, delivery }, { id, verb }: ControlInput) => {
+  const found = ownedOperation(app, id)
+  const actor = operatorFor(accountOfActor(app.config, app.db, found.accountId))
+  await controlBroadcast(app, actor, id, verb, noteBroadcast)
+  return { ...shownOperation(app, found, true), is_service_running: delivery !== undefined }
+})
+
+export const bulkOperations = [list, show, control]
+
+const MEANING: Readonly<Record<ControlVerb, string>> = {
+  pause: 'stop a broadcast until it is resumed; what is being tried ends as it ends',
+  resume: 'let a paused broadcast go on where it stopped',
+  cancel: 'stop a broadcast for good; what was not tried is not sent',
+}
+
+export function addBulkCommands(program: Command): void {
+  const operations = program
+    .command('operations')
+    .description('batches, imports and broadcasts: how far they are; stop a broadcast or let it go on')
+
+  withLimit(
+    withJson(
+      withAccount(
+        operations.command('list', { isDefault: true }).description('show the newest of all accounts'),
+        ONLY_ACCOUNT,
+      ),
+    ),
+    'most that are shown',
+    20,
+  )
+    .option('--open', 'only those that are not over')
+    .action(async (options: JsonOption & AccountOption & { limit: number; open?: boolean }) => {
+      const { account, limit, open = false } = options
+      const input = { limit, open, ...(account !== undefined && { account }) }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      report(options, found, listText)
+    })
+
+  withJson(operations.command('show').description('show one, with what became of its emails'))
+    .argument('<id>', 'as `tassis operations` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      const found = await withData(loadConfig().config, (call) => call(show, { id }))
+      report(options, found, operationText)
+    })
+
+  for (const verb of ['pause', 'resume', 'cancel'] as const) {
+    withJson(operations.command(verb).description(MEANING[verb]))
+      .argument('<id>', 'as `tassis operations` shows it')
+      .action(async (id: string, options: JsonOption) => {
+        const done = await withData(loadConfig().config, (call) => call(control, { id, verb }))
+        report(options, done, (value) => [operationText(value), ...adviceAfter(value)].join('\n'))
+      })
+  }
+}
+
+/** What the metadata of a broadcast say; of other work there is no more than its record. */
+interface Details {
+  readonly state?: string
+  readonly begins_at?: string
+  readonly emails?: Readonly<Record<string, number>>
+}
+
+const detailsOf = ({ metadata }: ShownOperation): Details => (metadata ?? {}) as Details
+
+/** That of the broadcast, which says more. */
+const stateText = (shown: ShownOperation): string => detailsOf(shown).state ?? shown.status
+
+const isBroadcast = (shown: ShownOperation): boolean => detailsOf(shown).state !== undefined
+
+function progressText(shown: ShownOperation): string {
+  const { total_items: total, completed_items: completed, failed_items: failed } = shown
+  const [done, not] = isBroadcast(shown) ? ['handed to delivery', 'left out'] : ['done', 'failed']
+  return `${completed} of ${total} ${done}${failed > 0 ? `, ${failed} ${not}` : ''}`
+}
+
+const LONGEST_CELL = 60
+
+function listText({
+  operations,
+  total,
+}: {
+  readonly operations: readonly ShownOperation[]
+  readonly total: number
+}): string {
+  if (operations.length === 0) return 'There is no such operation.'
+  return [
+    table(
+      ['ID', 'ACCOUNT', 'TYPE', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
+      operations.map((shown) => [
+        shown.id,
+        shown.account,
+        shown.operation_type,
+        stateText(shown),
+        progressText(shown),
+        utc(shown.created_at),
+        shortened(shown.error_summary ?? '', LONGEST_CELL),
+      ]),
+    ),
+    ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
+  ].join('\n')
+}
+
+const operationText = (shown: ShownOperation): string =>
+  (
+    [
+      ['Operation', shown.id],
+      ['Account', `${shown.account} (${shown.account_id})`],
+      ['Type', shown.operation_type],
+      ['State', stateText(shown)],
+      ['Since', utc(shown.created_at)],
+      ...beginsText(shown),
+      ['Progress', progressText(shown)],
+      ...emailsText(shown),
+      ...(shown.error_summary === null ? [] : [['Why', shown.error_summary] as const]),
+      ...(shown.completed_at === null ? [] : [['Ended', utc(shown.completed_at)] as const]),
+    ] as const
+  )
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
+    .join('\n')
+
+/** Only of what waits for its time. */
+function beginsText(shown: ShownOperation): (readonly [string, string])[] {
+  const { state, begins_at } = detailsOf(shown)
+  return begins_at !== undefined && (state === 'waiting' || begins_at > shown.created_at)
+    ? [['Begins', utc(begins_at)]]
+    : []
+}
+
+function emailsText(shown: ShownOperation): (readonly [string, string])[] {
+  const { emails } = detailsOf(shown)
+  if (!emails) return []
+  const some = Object.entries(emails).filter(([, count]) => count > 0)
+  return [['Emails', some.length === 0 ? 'none yet' : some.map(([status, count]) => `${count} ${status}`).join(', ')]]
+}
+
+function adviceAfter(shown: ShownOperation & { readonly is_service_running: boolean }): string[] {
+  const state = stateText(shown)
+  const isToGoOn = state === 'cancelling' || state === 'waiting' || state === 'sending'
+  return isToGoOn && !shown.is_service_running ? ['No service runs here; it goes on when one is started.'] : []
+}

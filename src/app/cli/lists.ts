@@ -1,0 +1,93 @@
+/** @module `tassis lists`: the contact lists of all accounts, with how many contacts of each status they have. Only looks. */
+import type { Command } from 'commander'
+import { accountOfActor } from '#features/accounts/accounts.ts'
+import { CONTACT_STATUSES, type ContactStatus, contactCount } from '#features/contacts/status.ts'
+import { loadConfig } from '#platform/config.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
+import { report, shortened, table } from './output.ts'
+
+interface ShownList {
+  readonly id: string
+  readonly account: string
+  readonly account_id: string
+  readonly name: string
+  readonly contacts: Readonly<Record<ContactStatus, number>>
+}
+
+const sql = prepared((db) => ({
+  lists: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; name: string }, [number | null, number]>(
+    `SELECT id, uuid, account_id AS accountId, name FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)
+     ORDER BY account_id, name LIMIT ?2`,
+  ),
+  count: db.prepare<{ n: number }, [number | null]>(
+    'SELECT COUNT(*) AS n FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)',
+  ),
+}))
+
+interface Input extends AccountOption {
+  readonly limit: number
+}
+
+const show = operation('lists', ({ opened: { app } }, { account, limit }: Input) => {
+  const { config, db } = app
+  const only = account === undefined ? null : operatorOf(app, account).accountId
+  const lists = sql(db)
+    .lists.all(only, limit)
+    .map(({ id, uuid, accountId, name }): ShownList => {
+      const owner = accountOfActor(config, db, accountId)
+      const counts = CONTACT_STATUSES.map((status) => [status, contactCount(db, accountId, id, status)] as const)
+      return {
+        id: formatUuid(uuid),
+        account: owner.name,
+        account_id: formatUuid(owner.uuid),
+        name,
+        contacts: Object.fromEntries(counts) as Record<ContactStatus, number>,
+      }
+    })
+  return { total: sql(db).count.get(only)?.n ?? 0, lists }
+})
+
+export const listOperations = [show]
+
+const LONGEST_NAME = 40
+
+export function addListsCommand(program: Command): void {
+  withLimit(
+    withJson(
+      withAccount(
+        program
+          .command('lists')
+          .description('show the contact lists of all accounts, and how many contacts are on them'),
+        ONLY_ACCOUNT,
+      ),
+    ),
+    'most lists that are shown',
+    50,
+  ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
+    const { account, limit } = options
+    const input = { limit, ...(account !== undefined && { account }) }
+    const found = await withData(loadConfig().config, (call) => call(show, input))
+    report(options, found, listsText)
+  })
+}
+
+function listsText({ lists, total }: { readonly lists: readonly ShownList[]; readonly total: number }): string {
+  if (lists.length === 0) return 'There is no contact list.'
+  return [
+    table(
+      ['ACCOUNT', 'LIST', ...CONTACT_STATUSES.map((status) => status.toUpperCase()), 'ID'],
+      lists.map(({ account, name, contacts, id }) => [
+        account,
+        shortened(name, LONGEST_NAME),
+        ...CONTACT_STATUSES.map((status) => String(contacts[status])),
+        id,
+      ]),
+    ),
+    ...(total > lists.length ? [`… and ${total - lists.length} more (--limit)`] : []),
+  ].join('\n')
+}

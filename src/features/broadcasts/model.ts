@@ -1,0 +1,79 @@
+/** @module Wire shapes of broadcasts. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Closed, FreeMap, mapFromPhp, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
+import type { BroadcastRequest } from './send.ts'
+import { BROADCAST_STREAM } from './start.ts'
+
+const RENDERED = 'A template, rendered for each contact.'
+
+/** Fields that a broadcast and the sending of a newsletter share. */
+export const SendAt = OptionalNullable(Type.String(), {
+  description: 'When to begin (RFC 3339), at most a year ahead; omitted: now.',
+})
+
+export const NewBroadcast = Closed(
+  {
+    contact_list_id: Type.String({ description: 'Id of the contact list; its active contacts get it.' }),
+    from_address: Type.String({
+      description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
+    }),
+    subject: OptionalNullable(Type.String(), {
+      description: `Subject; needed unless the template has it, and wins over it. At most 998 characters. ${RENDERED}`,
+    }),
+    html_body: OptionalNullable(Type.String(), {
+      description: `HTML body, at most 1 MiB; wins over the template's. ${RENDERED}`,
+    }),
+    text_body: OptionalNullable(Type.String(), {
+      description: `Text body, at most 1 MiB; wins over the template's. ${RENDERED}`,
+    }),
+    template_alias: OptionalNullable(Type.String(), {
+      description: 'Alias of the template that gives the parts that are left out, as it is now.',
+    }),
+    template_data: OptionalNullable(FreeMap(), {
+      description: 'Values for the templates that all contacts share; at most 64 KiB of JSON.',
+    }),
+    reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address or a comma list.' }),
+    headers: OptionalNullable(FreeMap(), {
+      description: 'Further headers: a map of names to strings, numbers or booleans. At most 50.',
+    }),
+    tags: OptionalNullable(Type.Array(Type.String()), { description: 'At most 20 tags of at most 128 characters.' }),
+    send_at: SendAt,
+    stream: OptionalNullable(Type.String(), {
+      description: `Slug of the message stream; omitted: \`${BROADCAST_STREAM}\`, which is made when it is missing.`,
+    }),
+  },
+  {
+    examples: [
+      {
+        contact_list_id: '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24',
+        from_address: 'Ada <ada@example.com>',
+        subject: 'News for {{ contact.name }}',
+        html_body: '<p>Hello {{ contact.name }}.</p><p><a href="{{ unsubscribe_url }}">Unsubscribe</a></p>',
+      },
+    ],
+  },
+)
+
+/** An empty text is what clients send for none. */
+export const broadcastRequestOf = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
+  listId: body.contact_list_id,
+  fromAddress: body.from_address,
+  subject: body.subject || undefined,
+  html: body.html_body || undefined,
+  text: body.text_body || undefined,
+  templateAlias: body.template_alias || undefined,
+  templateData: mapFromPhp(body.template_data) ?? undefined,
+  replyTo: body.reply_to || undefined,
+  headers: mapFromPhp(body.headers) ?? undefined,
+  tags: body.tags ?? undefined,
+  sendAt: body.send_at || undefined,
+  stream: body.stream || undefined,
+})
+
+export const BroadcastStarted = Type.Object({
+  operation_id: Uuid({ description: 'The operation that tells how far it is.' }),
+  total_recipients: Type.Integer({
+    description: 'Contacts that it is for: those that are active now and not suppressed.',
+  }),
+  message: Type.String({ description: 'The same in a sentence.' }),
+})

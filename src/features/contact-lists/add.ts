@@ -1,0 +1,170 @@
+/**
+ * @module Puts contacts on a list because its account says so: one, or many in one request. What follows from a contact that is new (a confirmation, a
+ * welcome) is scheduled in its transaction. Files are `importer.ts`, forms `subscribe.ts`.
+ */
+import type { Actor, App } from '#features/app.ts'
+import { giveWay } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { mapFromPhp } from '#platform/http/schemas.ts'
+import type { Check } from '#platform/http/validation.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { type Contact, contactById } from '../contacts/find.ts'
+import { type ContactList, getList } from '../contacts/lists.ts'
+import { insertContact } from '../contacts/status.ts'
+import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './contact-mails.ts'
+
+/** A contact as it is given. */
+export interface ContactInput {
+  readonly email: string
+  /** `[]` is what PHP sends for an empty one. */
+  readonly metadata?: Record<string, unknown> | readonly unknown[] | null | undefined
+}
+
+/** A contact that can be added. */
+export interface CheckedContact {
+  readonly email: string
+  /** JSON object. */
+  readonly metadata: string
+}
+
+/** Contacts in one transaction: some 6 ms where each is asked to confirm. */
+const SLICE = 250
+
+/** What can be added of an input; throws 422 `invalid_address`, or one on `metadata`. */
+export function checkedContact({ config }: Pick<App, 'config'>, { email, metadata }: ContactInput): CheckedContact {
+  const parsed = parseMailbox(email)
+  if (parsed.kind === 'invalid') throw invalid('email', parsed.reason, 'invalid_address')
+  return { email: parsed.address, metadata: metadataJson(config, metadata) }
+}
+
+/** Metadata as it is stored; throws the 422 of one that is too large. */
+export function metadataJson(
+  { maxMetadataBytes }: Pick<App['config'], 'maxMetadataBytes'>,
+  metadata: ContactInput['metadata'],
+): string {
+  const json = JSON.stringify(mapFromPhp(metadata) ?? {})
+  const sizeBytes = Buffer.byteLength(json)
+  if (sizeBytes > maxMetadataBytes)
+    throw invalid('metadata', `metadata has ${sizeBytes} bytes of JSON; at most ${maxMetadataBytes} are allowed.`)
+  return json
+}
+
+export interface AddOptions {
+  /** They have said that they want it: nobody is asked, whatever the list says. */
+  readonly isConfirmed: boolean
+  /** One of many: confirmations leave at a rate of their own. */
+  readonly isBulk: boolean
+}
+
+/**
+ * Puts a contact on a list, with what follows from it, in the caller's transaction; its row id, or undefined when it is on the list already. Whoever may
+ * have to be asked calls `requireConfirmable` before.
+ */
+export function addInTransaction(
+  app: App,
+  tx: Tx,
+  list: ContactList,
+  contact: CheckedContact,
+  { isConfirmed, isBulk }: AddOptions,
+): number | undefined {
+  const { accountId } = list
+  const status = list.doubleOptIn && !isConfirmed ? 'pending' : 'active'
+  const inserted = insertContact(app, tx, { accountId, listId: list.id, ...contact, status })
+  if (!inserted) return undefined
+  const contactId = inserted.id
+  if (status === 'pending') scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
+  else scheduleWelcome(app, tx, { contactId, accountId, list })
+  return contactId
+}
+
+/** Throws 422 `no_verified_domain` when the list's contacts are to confirm and nobody can ask them. */
+function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {
+  if (list.doubleOptIn && !isConfirmed) requireConfirmable(app, list.accountId)
+}
+
+/** Adds one contact. 404 for the list, 409 `contact_exists`, 422 `invalid_address` and `no_verified_domain`. */
+export function addContact(
+  app: App,
+  actor: Actor,
+  listId: string,
+  input: ContactInput,
+  { isConfirmed }: Pick<AddOptions, 'isConfirmed'>,
+): Promise<{ contact: Contact; list: ContactList }> {
+  getList(app.db, actor.accountId, listId)
+  const checked = checkedContact(app, input)
+  return app.commit.write((tx) => {
+    const list = getList(tx.db, actor.accountId, listId)
+    requireAddable(app, list, isConfirmed)
+    const id = addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false })
+    const contact = id === undefined ? undefined : contactById(tx.db, id)
+    if (!contact) throw conflict('contact_exists', `${checked.email} is on this list already.`)
+    audit(app, tx, actor, {
+      action: 'contact.created',
+      resourceType: 'contact',
+      resourceId: formatUuid(contact.uuid),
+      metadata: { list_id: listId },
+    })
+    return { contact, list }
+  })
+}
+
+export interface Added {
+  readonly data: { readonly inserted: number; readonly total_requested: number }
+  readonly errors: { index: number; error: string }[]
+}
+
+/**
+ * Adds many contacts, slice by slice, so that nobody waits for all of them; one that is on the list already is left alone. A failure in between leaves
+ * those before it on the list, and the same request can be made again. 404, 422 `no_verified_domain` before anything is added.
+ * @param faultsOf of one that is given
+ */
+export async function addContacts(
+  app: App,
+  actor: Actor,
+  listId: string,
+  given: readonly unknown[],
+  { isConfirmed, faultsOf }: Pick<AddOptions, 'isConfirmed'> & { readonly faultsOf: Check },
+): Promise<Added> {
+  requireAddable(app, getList(app.db, actor.accountId, listId), isConfirmed)
+  const errors: Added['errors'] = []
+  let inserted = 0
+  for (let from = 0; from < given.length; from += SLICE) {
+    const checked: CheckedContact[] = []
+    for (const [offset, item] of given.slice(from, from + SLICE).entries()) {
+      const result = checkItem(app, item, faultsOf)
+      if (typeof result === 'string') errors.push({ index: from + offset, error: result })
+      else checked.push(result)
+    }
+    await giveWay()
+    inserted += await app.commit.write((tx) => {
+      const list = getList(tx.db, actor.accountId, listId)
+      // The last verified domain may have gone in between.
+      requireAddable(app, list, isConfirmed)
+      if (from === 0)
+        audit(app, tx, actor, {
+          action: 'contact.imported',
+          resourceType: 'contact_list',
+          resourceId: formatUuid(list.uuid),
+          metadata: { contacts: given.length, confirmed: isConfirmed },
+        })
+      const options = { isConfirmed, isBulk: true }
+      return checked.filter((contact) => addInTransaction(app, tx, list, contact, options) !== undefined).length
+    })
+  }
+  return { data: { inserted, total_requested: given.length }, errors }
+}
+
+/** One of many, or why it cannot be added. */
+function checkItem(app: App, given: unknown, faultsOf: Check): CheckedContact | string {
+  const faults = faultsOf(given)
+  if (faults.length > 0) return faults.map(({ field, message }) => `${field} ${message}`).join('; ')
+  try {
+    return checkedContact(app, given as ContactInput)
+  } catch (error) {
+    if (error instanceof AppError && error.status === 422) return error.message
+    throw error
+  }
+}

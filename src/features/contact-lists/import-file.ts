@@ -1,0 +1,104 @@
+/** @module Reads a file of contacts that is being imported, a slice at a time from wherever the last one ended. Holds one window of it in memory. */
+import { type FileHandle, open } from 'node:fs/promises'
+import { giveWay } from '#platform/clock.ts'
+import { type CsvRecord, LONGEST_RECORD, restOfLine, scanRecords } from '#platform/csv/records.ts'
+import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
+
+/** A place between two records: octets and whole lines before it. At the beginning both are 0, whatever the header takes. */
+export interface Place {
+  readonly doneBytes: number
+  readonly doneLines: number
+}
+
+export interface Slice extends Place {
+  readonly records: readonly CsvRecord[]
+  /** Nothing comes after it. */
+  readonly isLast: boolean
+}
+
+export interface ImportFile {
+  readonly head: CsvHead
+  /** The records after a place. */
+  readSlice(from: Place): Promise<Slice>
+  close(): Promise<void>
+}
+
+/** Records in one transaction: some 5 ms. */
+const SLICE_RECORDS = 250
+/** Lines that are looked at for them. */
+const SLICE_LINES = 4000
+const WINDOW_BYTES = 2 * LONGEST_RECORD
+const LAST_BYTE_CR = 13
+
+/** Opens a file that was spooled. Throws what the system says: ENOENT when it is gone. */
+export async function openImportFile(path: string, sizeBytes: number): Promise<ImportFile> {
+  const handle = await open(path, 'r')
+  try {
+    const start = Buffer.alloc(Math.min(HEAD_BYTES, sizeBytes))
+    await fill(handle, start, 0)
+    return importFile(handle, sizeBytes, readHead(start, sizeBytes <= HEAD_BYTES))
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+function importFile(handle: FileHandle, sizeBytes: number, head: CsvHead): ImportFile {
+  const buffer = Buffer.alloc(Math.min(WINDOW_BYTES, sizeBytes))
+  const windowAt = async (at: number): Promise<Buffer> => {
+    const window = buffer.subarray(0, Math.min(buffer.length, sizeBytes - at))
+    await fill(handle, window, at)
+    return window
+  }
+
+  /** Where the line ends that goes on at a place. A line may be as long as the file. */
+  const endOfLine = async (from: number): Promise<number> => {
+    let at = from
+    while (at < sizeBytes) {
+      const window = await windowAt(at)
+      const isEnd = at + window.length === sizeBytes
+      const rest = restOfLine(window, isEnd)
+      if (rest !== undefined) return at + rest
+      // A CR at the very end may be half of a CRLF.
+      at += window.at(-1) === LAST_BYTE_CR && window.length > 1 ? window.length - 1 : window.length
+      await giveWay()
+    }
+    return sizeBytes
+  }
+
+  return {
+    head,
+    async readSlice({ doneBytes, doneLines }) {
+      const at = doneBytes === 0 ? head.dataByte : doneBytes
+      const window = await windowAt(at)
+      const scan = scanRecords(window, {
+        delimiter: head.delimiter,
+        line: doneBytes === 0 ? head.dataLine : doneLines + 1,
+        isEnd: at + window.length === sizeBytes,
+        most: SLICE_RECORDS,
+        mostLines: SLICE_LINES,
+        oneLineCell: head.emailCell,
+      })
+      const end = scan.isInsideLine ? await endOfLine(at + scan.end) : at + scan.end
+      return {
+        records: scan.records,
+        doneBytes: end,
+        doneLines: scan.line - (scan.isInsideLine ? 0 : 1),
+        isLast: end === sizeBytes,
+      }
+    },
+    close: () => handle.close(),
+  }
+}
+
+/** A file that is shorter than it was. */
+export class CutFile extends Error {}
+
+/** Reads bytes until a buffer is full. */
+async function fill(handle: FileHandle, buffer: Buffer, from: number): Promise<void> {
+  for (let at = 0; at < buffer.length; ) {
+    const { bytesRead } = await handle.read(buffer, at, buffer.length - at, from + at)
+    if (bytesRead === 0) throw new CutFile('the file ends too early')
+    at += bytesRead
+  }
+}

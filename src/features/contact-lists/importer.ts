@@ -1,0 +1,196 @@
+/**
+ * @module Works off the files of contacts that were taken in, a slice in a transaction, which also says how far the file is done: whenever the process
+ * ends, no line is skipped and none is done twice. Imports of different accounts take turns.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { type ContactList, listById } from '../contacts/lists.ts'
+import { insertContact, moveContacts, type Stopped } from '../contacts/status.ts'
+import { type OperationProgress, progressOperation } from '../operations/operations.ts'
+import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
+import { addInTransaction } from './add.ts'
+import { type CsvContact, contactOf } from './csv.ts'
+import { CutFile, type ImportFile, openImportFile, type Slice } from './import-file.ts'
+import {
+  deleteImport,
+  type Import,
+  type ImportProgress,
+  isImported,
+  type LineError,
+  nextImport,
+  progressImport,
+} from './imports.ts'
+import { removeLeftovers, removeSpooled, spoolPath } from './spool.ts'
+
+/** Lines that went wrong and are told; all are counted. */
+const MOST_ERRORS = 100
+
+/** Starts the loop; `app.importDue` wakes it. */
+export function startImporter(app: App): DueLoop {
+  const files = new Map<number, ImportFile>()
+  let lastAccountId = 0
+  let isTidy = false
+
+  const close = async (job: Import): Promise<void> => {
+    await files.get(job.id)?.close()
+    files.delete(job.id)
+  }
+  const end = async (job: Import): Promise<void> => {
+    await close(job)
+    await removeSpooled(app, job.file)
+  }
+
+  const advance = async (job: Import): Promise<void> => {
+    let file = files.get(job.id)
+    if (!file) {
+      file = await openImportFile(spoolPath(app, job.file), job.sizeBytes)
+      files.set(job.id, file)
+    }
+    const slice = await file.readSlice(job)
+    const lines = slice.records.map((record) => ({ line: record.line, said: contactOf(record, file.head, app.config) }))
+    const isOver = await app.commit.write((tx) => importSlice(app, tx, job, slice, lines))
+    if (isOver) await end(job)
+  }
+
+  const loop = startDueLoop({
+    name: 'contact import',
+    clock: app.clock,
+    log: app.log,
+    async step() {
+      if (!isTidy) {
+        await removeLeftovers(app, (file) => isImported(app.db, file))
+        isTidy = true
+      }
+      const job = nextImport(app.db, lastAccountId)
+      if (!job) return undefined
+      lastAccountId = job.accountId
+      try {
+        await advance(job)
+      } catch (error) {
+        // Nothing is wrong with the import: it goes on when the disk does.
+        if (isStorageTrouble(error)) throw error
+        app.log.error({ err: error, operation: job.operationId }, 'an import of contacts failed')
+        await app.commit.write((tx) => fail(app, tx, job, isGone(error) ? GONE : BROKEN))
+        await end(job)
+      }
+      return app.clock.now()
+    },
+  })
+  const stopListening = app.importDue.listen(() => loop.wake())
+  return {
+    wake: loop.wake,
+    async stop() {
+      stopListening()
+      await loop.stop()
+      for (const file of files.values()) await file.close()
+      files.clear()
+    },
+  }
+}
+
+const DELETED = 'The contact list was deleted before all lines were imported.'
+const GONE = 'The file is not there any more; import it again.'
+const BROKEN = 'The server could not import the file; tell its operator.'
+
+const isGone = (error: unknown): boolean =>
+  error instanceof CutFile || (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+
+interface Line {
+  readonly line: number
+  readonly said: CsvContact | { readonly error: string }
+}
+
+/** Imports a slice and says how far the file is then; true when it is over. */
+function importSlice(app: App, tx: Tx, job: Import, slice: Slice, lines: readonly Line[]): boolean {
+  const list = listById(tx.db, job.listId)
+  if (!list) {
+    fail(app, tx, job, DELETED)
+    return true
+  }
+  const errors = JSON.parse(job.errors) as LineError[]
+  let { inserted, duplicates, invalid } = job
+  for (const { line, said } of lines) {
+    if ('error' in said) {
+      invalid++
+      if (errors.length < MOST_ERRORS) errors.push({ line, error: said.error })
+    } else if (importContact(app, tx, list, said, job.confirmed)) inserted++
+    else duplicates++
+  }
+  const { doneBytes, doneLines, isLast } = slice
+  const progress = { doneBytes, doneLines, inserted, duplicates, invalid, errors: JSON.stringify(errors) }
+  const isOpen = progressOperation(app, tx, job.operationId, {
+    status: isLast ? 'completed' : 'processing',
+    ...shown(progress, errors, list, job.confirmed),
+    ...(isLast && { total: inserted + duplicates + invalid, errorSummary: summaryOf(invalid, errors) }),
+  })
+  if (isLast || !isOpen) deleteImport(tx, job.id)
+  else progressImport(tx, job.id, progress)
+  return isLast || !isOpen
+}
+
+/** The progress as the operation tells it. */
+const shown = (
+  { inserted, duplicates, invalid }: ImportProgress,
+  errors: readonly LineError[],
+  list: ContactList,
+  confirmed: boolean,
+): OperationProgress => ({
+  completed: inserted + duplicates,
+  failed: invalid,
+  metadata: { list_id: formatUuid(list.uuid), confirmed, inserted, duplicates, errors },
+})
+
+function summaryOf(invalid: number, [first]: readonly LineError[]): string | null {
+  if (!first) return null
+  const lines = invalid === 1 ? 'One line was' : `${invalid} lines were`
+  return `${lines} not imported; the first is line ${first.line}: ${first.error}`
+}
+
+/**
+ * Puts a contact on the list and has it asked or welcomed; false when it is there already. One that left, bounced or complained, here before or where the
+ * file comes from, is on the list as such and gets no email; one that has not confirmed there is not confirmed by the import.
+ */
+function importContact(app: App, tx: Tx, list: ContactList, said: CsvContact, isConfirmed: boolean): boolean {
+  const { email, metadata } = said
+  const { id: listId, accountId } = list
+  const stopped = stoppedBefore(tx.db, list, said)
+  if (!stopped && (said.status !== 'pending' || (list.doubleOptIn && !isConfirmed)))
+    return addInTransaction(app, tx, list, { email, metadata }, { isConfirmed, isBulk: true }) !== undefined
+  const status = said.status === 'pending' || (list.doubleOptIn && !isConfirmed) ? 'pending' : 'active'
+  if (!insertContact(app, tx, { accountId, listId, email, metadata, status })) return false
+  if (stopped) moveContacts(app, tx, { accountId, addressKey: normaliseAddress(email), listId, to: stopped })
+  return true
+}
+
+/** The status in which a contact gets no mail, when the file or the suppression list says so. */
+function stoppedBefore(
+  db: Database,
+  { id, accountId }: ContactList,
+  { email, status }: CsvContact,
+): Stopped | undefined {
+  if (status === 'unsubscribed' || status === 'bounced' || status === 'complained') return status
+  const reason = suppressionOf(db, {
+    accountId,
+    address: email,
+    transactional: false,
+    streamId: EVERY,
+    listId: id,
+  })?.reason
+  return reason === undefined ? undefined : STOPPED_BY.get(reason)
+}
+
+const STOPPED_BY: ReadonlyMap<string, Stopped> = new Map([
+  [UNSUBSCRIBE, 'unsubscribed'],
+  [HARD_BOUNCE, 'bounced'],
+  [COMPLAINT, 'complained'],
+])
+
+/** Ends an import before its end; what was imported stays. */
+function fail(app: App, tx: Tx, job: Import, errorSummary: string): void {
+  progressOperation(app, tx, job.operationId, { status: 'failed', errorSummary })
+  deleteImport(tx, job.id)
+}

@@ -1,0 +1,108 @@
+/** @module The imports of contacts that wait or run, as rows. A row goes with the last of its file. The only writer of `contact_imports`. */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+
+/** How far an import is. */
+export interface ImportProgress {
+  /** Octets and lines that are done: where it goes on. Nothing is done: 0, whatever the header takes. */
+  readonly doneBytes: number
+  readonly doneLines: number
+  readonly inserted: number
+  /** On the list already. */
+  readonly duplicates: number
+  readonly invalid: number
+  /** JSON of the first that went wrong, as `LineError`s. */
+  readonly errors: string
+}
+
+export interface LineError {
+  /** The first of the file is 1. */
+  readonly line: number
+  readonly error: string
+}
+
+export interface NewImport {
+  readonly accountId: number
+  readonly listId: number
+  readonly operationId: number
+  /** Name in the folder of imports. */
+  readonly file: string
+  readonly sizeBytes: number
+  /** Its contacts have confirmed already. */
+  readonly confirmed: boolean
+  /** JSON: who began it. */
+  readonly actor: string
+}
+
+/** An import that waits or runs. */
+export interface Import extends ImportProgress, Omit<NewImport, 'confirmed' | 'actor'> {
+  readonly id: number
+  readonly confirmed: boolean
+}
+
+type Row = Omit<Import, 'confirmed'> & { readonly confirmed: number }
+
+const COLUMNS = `id, account_id AS accountId, list_id AS listId, operation_id AS operationId, file, size_bytes AS sizeBytes, confirmed,
+  done_bytes AS doneBytes, done_lines AS doneLines, inserted, duplicates, invalid, errors`
+
+const sql = prepared((db) => ({
+  // Few rows, so no index.
+  next: db.prepare<Row, [number]>(
+    `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? ORDER BY account_id, id LIMIT 1`,
+  ),
+  ofAccount: db.prepare<{ count: number; sizeBytes: number }, [number]>(
+    'SELECT COUNT(*) AS count, coalesce(SUM(size_bytes), 0) AS sizeBytes FROM contact_imports WHERE account_id = ?',
+  ),
+  ofFile: db.prepare<{ id: number }, [string]>('SELECT id FROM contact_imports WHERE file = ?'),
+  insert: db.prepare(
+    `INSERT INTO contact_imports (account_id, list_id, operation_id, file, size_bytes, confirmed, done_bytes, done_lines, inserted, duplicates, invalid,
+     errors, actor, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '[]', ?, ?)`,
+  ),
+  progress: db.prepare(
+    'UPDATE contact_imports SET done_bytes = ?, done_lines = ?, inserted = ?, duplicates = ?, invalid = ?, errors = ? WHERE id = ?',
+  ),
+  delete: db.prepare('DELETE FROM contact_imports WHERE id = ?'),
+}))
+
+/** The import to go on with after one of `afterAccountId`: the oldest of the next account, so that each has its turn. */
+export function nextImport(db: Database, afterAccountId: number): Import | undefined {
+  const row = sql(db).next.get(afterAccountId) ?? sql(db).next.get(0)
+  return row ? { ...row, confirmed: row.confirmed !== 0 } : undefined
+}
+
+/** How many imports of an account wait or run, and what their files take together. */
+export const importsOf = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>
+  sql(db).ofAccount.get(accountId) ?? { count: 0, sizeBytes: 0 }
+
+/** Whether a file belongs to an import. */
+export const isImported = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
+
+/** Writes an import of which nothing is done. */
+export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
+  void sql(tx.db).insert.run(
+    row.accountId,
+    row.listId,
+    row.operationId,
+    row.file,
+    row.sizeBytes,
+    row.confirmed ? 1 : 0,
+    row.actor,
+    now,
+  )
+
+/** Stores how far an import is. */
+export const progressImport = (tx: Tx, id: number, progress: ImportProgress): void =>
+  void sql(tx.db).progress.run(
+    progress.doneBytes,
+    progress.doneLines,
+    progress.inserted,
+    progress.duplicates,
+    progress.invalid,
+    progress.errors,
+    id,
+  )
+
+/** Ends an import; its file is the caller's. */
+export const deleteImport = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

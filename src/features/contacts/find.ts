@@ -1,0 +1,91 @@
+/** @module Reads contacts. Never writes. */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { type ContactStatus, contactCount, contactStatusCode, contactStatusName } from './status.ts'
+
+export interface Contact {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly listId: number
+  /** Lower case, domain in A-labels. */
+  readonly addressKey: string
+  /** As it was given. */
+  readonly email: string
+  /** JSON object; null: empty. */
+  readonly metadata: string | null
+  readonly status: ContactStatus
+  readonly subscribedAt: Millis
+  readonly unsubscribedAt: Millis | null
+  readonly welcomeSentAt: Millis | null
+  /** Of the confirmation that is open; null: none is. */
+  readonly confirmingSince: Millis | null
+  /** When it became active for the first time; null: never. */
+  readonly confirmedAt: Millis | null
+  readonly createdAt: Millis
+}
+
+type Row = Omit<Contact, 'status'> & { readonly status: number }
+
+const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_key AS addressKey, coalesce(email, address_key) AS email, metadata, status,
+  subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt, welcome_sent_at AS welcomeSentAt, confirming_since AS confirmingSince,
+  confirmed_at AS confirmedAt, created_at AS createdAt`
+
+const sql = prepared((db) => ({
+  byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contacts WHERE id = ?`),
+  // Its index begins with the account, and a list has one.
+  byAddress: db.prepare<Row, [number, string, number]>(
+    `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
+  ),
+  page: db.prepare<Row, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_list WHERE list_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  pageOfStatus: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_status WHERE list_id = ? AND status = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+}))
+
+const contactOf = (row: Row): Contact => ({ ...row, status: contactStatusName(row.status) })
+
+/** The contact of a list with an address, in any spelling. */
+export function findContact(db: Database, listId: number, email: string): Contact | undefined {
+  const row = sql(db).byAddress.get(listId, normaliseAddress(email), listId)
+  return row ? contactOf(row) : undefined
+}
+
+/** The contact with a row id. Its list may be deleted. */
+export function contactById(db: Database, id: number): Contact | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? contactOf(row) : undefined
+}
+
+export interface ContactFilter {
+  readonly status?: ContactStatus | undefined
+  /** In any spelling. */
+  readonly email?: string | undefined
+}
+
+/** A page of a list's contacts, newest first, with the total under the filter. */
+export function contactsOfList(
+  db: Database,
+  list: { readonly id: number; readonly accountId: number },
+  { status, email }: ContactFilter,
+  { limit, offset }: { readonly limit: number; readonly offset: number },
+): { contacts: Contact[]; total: number } {
+  if (email !== undefined) {
+    const contact = findContact(db, list.id, email)
+    const found = contact && (status === undefined || contact.status === status) ? [contact] : []
+    return { contacts: found.slice(offset, offset + limit), total: found.length }
+  }
+  const total = contactCount(db, list.accountId, list.id, status)
+  // Past the end nothing is looked for: an offset is walked.
+  if (offset >= total) return { contacts: [], total }
+  const rows =
+    status === undefined
+      ? sql(db).page.all(list.id, limit, offset)
+      : sql(db).pageOfStatus.all(list.id, contactStatusCode(status), limit, offset)
+  return { contacts: rows.map(contactOf), total }
+}

@@ -1,0 +1,122 @@
+/** @module Contact lists as everybody else sees them. Never writes: `contact-lists/lists.ts` does. */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
+
+export interface ContactList {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly name: string
+  readonly description: string | null
+  /** New contacts are asked whether they want it. */
+  readonly doubleOptIn: boolean
+  readonly welcomeEnabled: boolean
+  /** From when a contact became active. */
+  readonly welcomeDelaySeconds: number
+  /** Mailbox in header form; null: no-reply at the first verified domain. */
+  readonly welcomeFrom: string | null
+  readonly welcomeSubject: string | null
+  readonly welcomeHtml: string | null
+  readonly welcomeText: string | null
+  /** Row id; wins over the bodies. */
+  readonly welcomeTemplateId: number | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+type Row = Omit<ContactList, 'doubleOptIn' | 'welcomeEnabled'> & { doubleOptIn: number; welcomeEnabled: number }
+
+/** A row of the list of lists: without what is too long for it. */
+export interface ListedContactList extends ContactList {
+  /** Whether a body is left out because it is long. */
+  readonly isTruncated: boolean
+}
+
+/** Larger bodies are not in the list, of which a page has up to a hundred. */
+export const LARGEST_LISTED_BYTES = 64 * KiB
+
+const COLUMNS = `id, uuid, account_id AS accountId, name, description, double_opt_in AS doubleOptIn, welcome_enabled AS welcomeEnabled,
+  welcome_delay_seconds AS welcomeDelaySeconds, welcome_from AS welcomeFrom, welcome_subject AS welcomeSubject,
+  welcome_template_id AS welcomeTemplateId, created_at AS createdAt, updated_at AS updatedAt`
+const BODIES = 'welcome_html AS welcomeHtml, welcome_text AS welcomeText'
+const isLong = (column: string): string => `coalesce(octet_length(${column}), 0) > ${LARGEST_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLong('welcome_html')} THEN NULL ELSE welcome_html END AS welcomeHtml,
+  CASE WHEN ${isLong('welcome_text')} THEN NULL ELSE welcome_text END AS welcomeText,
+  (${isLong('welcome_html')} OR ${isLong('welcome_text')}) AS isTruncated`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  byId: db.prepare<Row, [number]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
+  ),
+  // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
+  page: db.prepare<Row & { isTruncated: number }, [number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists WHERE id IN (SELECT id FROM contact_lists INDEXED BY contact_lists_name
+     WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  rowOf: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM contact_lists WHERE uuid = ? AND account_id = ?',
+  ),
+  uuidOf: db.prepare<{ uuid: Uint8Array; name: string; isDeleted: number }, [number, number]>(
+    'SELECT uuid, name, deleted_at IS NOT NULL AS isDeleted FROM contact_lists WHERE id = ? AND account_id = ?',
+  ),
+}))
+
+const listOf = (row: Row): ContactList => ({
+  ...row,
+  doubleOptIn: row.doubleOptIn !== 0,
+  welcomeEnabled: row.welcomeEnabled !== 0,
+})
+
+/** The account's list; 404 `contact_list_not_found` when it has none with this id. */
+export function getList(db: Database, accountId: number, id: string): ContactList {
+  const row = sql(db).byUuid.get(uuidParam(id, 'contact_list_not_found', 'contact list'), accountId)
+  if (!row) throw noSuch('contact_list_not_found', 'contact list')
+  return listOf(row)
+}
+
+/** The list with a row id; undefined when it was deleted. */
+export function listById(db: Database, rowId: number): ContactList | undefined {
+  const row = sql(db).byId.get(rowId)
+  return row ? listOf(row) : undefined
+}
+
+/** A page of the account's lists, newest first. */
+export const listsOf = (
+  db: Database,
+  accountId: number,
+  page: { readonly limit: number; readonly offset: number },
+): { lists: ListedContactList[]; total: number } => ({
+  lists: sql(db)
+    .page.all(accountId, page.limit, page.offset)
+    .map((row) => ({ ...listOf(row), isTruncated: row.isTruncated !== 0 })),
+  total: countLists(db, accountId),
+})
+
+/** How many lists an account has. */
+export const countLists = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+
+/** Row id of the account's list with a public id, also when it was deleted. */
+export function findListRow(db: Database, accountId: number, id: string): number | undefined {
+  const uuid = parseUuid(id)
+  return uuid && sql(db).rowOf.get(uuid, accountId)?.id
+}
+
+/** Name and public id of a list that may be deleted; undefined when the account never had it. */
+export function namedList(
+  db: Database,
+  accountId: number,
+  rowId: number,
+): { readonly uuid: UuidBytes; readonly name: string; readonly isDeleted: boolean } | undefined {
+  const row = sql(db).uuidOf.get(rowId, accountId)
+  return row ? { uuid: row.uuid, name: row.name, isDeleted: row.isDeleted !== 0 } : undefined
+}

@@ -1,0 +1,102 @@
+/**
+ * @module Subject and bodies of a broadcast's email, rendered for its recipient: the same at every attempt and whenever somebody looks, because source,
+ * data and contact were stored when the recipients were fixed. Never stores what it made.
+ */
+import type { App } from '#features/app.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { TemplateSource } from '#platform/template/renderer.ts'
+import { MiB } from '#platform/units.ts'
+import { broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
+import type { DraftExtra } from '../emails/draft.ts'
+import { unsubscribeFacts, unsubscribeUrl } from '../unsubscribe/headers.ts'
+import { unsubscribeToken } from '../unsubscribe/token.ts'
+
+export interface RenderedMail {
+  readonly subject: string
+  readonly html: string | undefined
+  readonly text: string | undefined
+}
+
+/** The template does not work for this recipient; the message says why. */
+export class TemplateFailure extends Error {}
+
+interface Row {
+  accountId: number
+  from: string
+  extra: string | null
+  listName: string | null
+  source: string
+  htmlRef: number | null
+  textRef: number | null
+  templateData: string | null
+  recipientId: number
+  address: string
+}
+
+const sql = prepared((db) => ({
+  mail: db.prepare<Row, [number]>(
+    `SELECT emails.account_id AS accountId, emails.from_address AS "from", emails.extra, contact_lists.name AS listName, broadcasts.subject AS source,
+     emails.html_ref AS htmlRef, emails.text_ref AS textRef, template_data AS templateData, recipients.id AS recipientId, address
+     FROM emails JOIN broadcasts ON broadcasts.id = broadcast_id JOIN recipients ON email_id = emails.id LEFT JOIN contact_lists ON contact_lists.id = emails.list_id
+     WHERE emails.id = ? LIMIT 1`,
+  ),
+}))
+
+/** Octets of sources that are kept at hand: nearly always those of one broadcast. */
+const MOST_KEPT_BYTES = 8 * MiB
+
+/**
+ * Makes the function that renders the email of a broadcast by its row id. Rejects with TemplateFailure when the template is at fault, with another
+ * error when it may work later.
+ */
+export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'now' | 'bulk') => Promise<RenderedMail> {
+  const kept = new Map<number, string>()
+  let keptBytes = 0
+
+  const sourceOf = (ref: number | null): string | undefined => {
+    if (ref === null) return undefined
+    const known = kept.get(ref)
+    if (known !== undefined) return known
+    const source = Buffer.from(app.content.get(ref)).toString('utf8')
+    if (keptBytes + source.length > MOST_KEPT_BYTES) {
+      kept.clear()
+      keptBytes = 0
+    }
+    kept.set(ref, source)
+    keptBytes += source.length
+    return source
+  }
+
+  return async (emailId, urgency) => {
+    const row = sql(app.db).mail.get(emailId)
+    if (!row) throw new Error('the broadcast of the email is missing')
+    const { contact } = JSON.parse(row.extra ?? '{}') as DraftExtra
+    if (!contact) throw new Error('the email has no contact')
+    const source: TemplateSource = { subject: row.source, html: sourceOf(row.htmlRef), text: sourceOf(row.textRef) }
+    if (Object.values(source).every((part) => part === undefined || isPlain(part)))
+      return { subject: row.source, html: source.html, text: source.text }
+    const facts = unsubscribeFacts(app.db, {
+      emailId,
+      recipientId: row.recipientId,
+      address: row.address,
+      from: row.from,
+    })
+    const outcome = await app.renderer.render({
+      accountId: row.accountId,
+      urgency,
+      source,
+      dataJson: broadcastDataJson({
+        templateData: row.templateData,
+        contact,
+        listName: row.listName ?? '',
+        unsubscribeUrl: facts ? unsubscribeUrl(app.config, unsubscribeToken(app.keys, facts)) : '',
+      }),
+    })
+    if (outcome.kind === 'fault') throw new TemplateFailure(outcome.fault.message)
+    const { html, text } = outcome.parts
+    const subject = oneLine(outcome.parts.subject ?? '')
+    const fault = subjectFault(subject)
+    if (fault !== undefined) throw new TemplateFailure(fault)
+    return { subject, html, text }
+  }
+}

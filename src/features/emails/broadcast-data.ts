@@ -1,0 +1,49 @@
+/** @module What the templates of a broadcast see of one recipient, and what is done to what they make. Pure. */
+
+/** A contact as it was when the recipients were fixed. */
+export interface BroadcastContact {
+  /** Public id. */
+  readonly id: string
+  readonly email: string
+  readonly metadata: Readonly<Record<string, unknown>>
+}
+
+export interface BroadcastData {
+  /** JSON object that all recipients share; null: empty. */
+  readonly templateData: string | null
+  readonly contact: BroadcastContact
+  readonly listName: string
+  readonly unsubscribeUrl: string
+}
+
+/**
+ * The variables as JSON: those of the broadcast, and over them `contact` (each entry of its metadata by its own name, and all of them below
+ * `metadata`), `list` and `unsubscribe_url`. Text is put together, because what all share can be long and is never looked into here.
+ */
+export function broadcastDataJson({ templateData, contact, listName, unsubscribeUrl }: BroadcastData): string {
+  const { id, email, metadata } = contact
+  const own = JSON.stringify({
+    contact: { ...metadata, metadata, id, email },
+    list: { name: listName },
+    unsubscribe_url: unsubscribeUrl,
+  })
+  const shared = templateData?.trim() ?? '{}'
+  return shared === '{}' ? own : `${shared.slice(0, -1)},${own.slice(1)}`
+}
+
+/** Whether a source has nothing to be rendered. */
+export const isPlain = (source: string): boolean => !/\{[{%#]/.test(source)
+
+/** A rendered subject in one line: templates have line breaks, subjects must not. */
+export const oneLine = (subject: string): string => subject.replace(/\s+/g, ' ').trim()
+
+const MOST_SUBJECT_CHARACTERS = 998
+
+/** Why a rendered subject in one line cannot be that of a message, as a sentence; undefined: it can. */
+export function subjectFault(subject: string): string | undefined {
+  if (subject === '') return 'The subject of the template is empty for this contact.'
+  if (subject.includes('\0')) return 'The subject of the template has a NUL character for this contact.'
+  return subject.length > MOST_SUBJECT_CHARACTERS
+    ? `The subject of the template has ${subject.length} characters for this contact; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`
+    : undefined
+}

@@ -1,0 +1,56 @@
+/**
+ * @module Whole answers that are kept for the header Idempotency-Key of batches and broadcasts, for at least 24 hours: the same key gives the same
+ * answer, and another body is a conflict. The only writer of `batch_replies`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import { equalBytes } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict } from '#platform/errors.ts'
+import { days } from '#platform/units.ts'
+import { bodyHashOf, keyHashOf } from './idempotency.ts'
+
+export interface ReplyKey {
+  readonly keyHash: Uint8Array
+  /** Of what tells a repeated request from another one. */
+  readonly bodyHash: Uint8Array
+}
+
+const sql = prepared((db) => ({
+  find: db.prepare<{ bodyHash: Uint8Array; response: string }, [number, Uint8Array]>(
+    'SELECT body_hash AS bodyHash, response FROM batch_replies WHERE account_id = ? AND key_hash = ?',
+  ),
+  insert: db.prepare(
+    'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
+  ),
+  trim: db.prepare('DELETE FROM batch_replies WHERE created_at < ?'),
+}))
+
+const REPLY_KEPT_MS = days(2)
+
+/** The key of a request; undefined when it has no such header. 422 when the header is too short or too long. */
+export const replyKeyOf = (header: string | undefined, body: unknown): ReplyKey | undefined =>
+  header === undefined ? undefined : { keyHash: keyHashOf('Idempotency-Key', header), bodyHash: bodyHashOf(body) }
+
+/** The answer that was given for this key; undefined when there was none. 409 `idempotency_conflict` when it was for another body. */
+export function findReply<T extends object>(db: Database, actor: Actor, key: ReplyKey): T | undefined {
+  const found = sql(db).find.get(actor.accountId, key.keyHash)
+  if (!found) return undefined
+  if (!equalBytes(found.bodyHash, key.bodyHash)) {
+    throw conflict(
+      'idempotency_conflict',
+      'This Idempotency-Key was used for a request with another body; use a new key.',
+    )
+  }
+  return JSON.parse(found.response) as T
+}
+
+/** Keeps the answer, in the transaction that it tells of. */
+export function keepReply(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ReplyKey, response: object): void {
+  sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
+}
+
+/** Removes answers that are older than they have to be kept. */
+export const trimReplies = (app: App): Promise<void> =>
+  app.commit.write((tx) => void sql(tx.db).trim.run(app.clock.now() - REPLY_KEPT_MS))

@@ -1,0 +1,125 @@
+/** @module The fields of a form beside the address: what an account may ask for, and what of a visitor's answer is kept. Pure. */
+import { invalid } from '#platform/errors.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+
+export const FIELD_TYPES = ['text', 'textarea', 'email', 'number', 'tel', 'url', 'date', 'checkbox'] as const
+export type FieldType = (typeof FIELD_TYPES)[number]
+
+export interface CustomField {
+  /** Name in the contact's metadata. */
+  readonly name: string
+  readonly label: string
+  readonly type: FieldType
+  readonly required: boolean
+}
+
+export const MOST_FIELDS = 20
+export const LONGEST_LABEL = 200
+/** Characters of one answer. */
+export const LONGEST_ANSWER = 1000
+
+const NAME = /^[a-z][a-z0-9_]{0,63}$/
+/** What the form itself asks for. */
+const EMAIL = 'email'
+
+/** The fields as they are kept. 422 for a name that cannot be, or that comes twice. */
+export function readFields(
+  given: readonly {
+    readonly name: string
+    readonly label: string
+    readonly type?: FieldType | undefined
+    readonly required?: boolean | null | undefined
+  }[],
+): CustomField[] {
+  const names = new Set<string>([EMAIL])
+  return given.map(({ name, label, type = 'text', required }, index) => {
+    const field = `custom_fields.${index}`
+    if (!NAME.test(name))
+      throw invalid(
+        `${field}.name`,
+        `${field}.name must have 1 to 64 of a to z, 0 to 9 and "_", and begin with a letter.`,
+      )
+    if (names.has(name))
+      throw invalid(
+        `${field}.name`,
+        name === EMAIL
+          ? `${field}.name must not be "${EMAIL}": the form asks for the address itself.`
+          : `${field}.name must not be "${name}" again: each field has a name of its own.`,
+      )
+    names.add(name)
+    if (label.trim() === '') throw invalid(`${field}.label`, `${field}.label must not be empty.`)
+    return { name, label: label.trim(), type, required: required ?? false }
+  })
+}
+
+/** What a visitor's answer comes to: a value for the metadata, nothing, or what is wrong with it in one sentence. */
+export type Answer =
+  | { readonly kind: 'value'; readonly value: string | number | boolean }
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'fault'; readonly message: string }
+
+const fault = (message: string): Answer => ({ kind: 'fault', message })
+const NOTHING: Answer = { kind: 'nothing' }
+
+/** Reads what a form or JSON has under the name of a field. Takes anything. */
+export function readAnswer({ type, required }: CustomField, given: unknown): Answer {
+  if (type === 'checkbox') {
+    const isChecked = isOn(given)
+    return required && !isChecked ? fault('This has to be ticked.') : { kind: 'value', value: isChecked }
+  }
+  const text = textOf(given, type === 'textarea')
+  if (text === undefined) return fault('This cannot be read.')
+  if (text === '') return required ? fault('This has to be filled in.') : NOTHING
+  if (text.length > LONGEST_ANSWER) return fault(`This has more than ${LONGEST_ANSWER} characters.`)
+  return answerOf(type, text)
+}
+
+/** A box that is ticked is posted with its value, and one that is not is not posted. */
+export const isOn = (given: unknown): boolean =>
+  given === true || given === 1 || (typeof given === 'string' && !/^\s*(?:|0|off|no|false)\s*$/i.test(given))
+
+/** The text as it is kept: without control characters, of one line unless it may have several. Undefined for what is no text. */
+export function textOf(given: unknown, isOfLines = false): string | undefined {
+  if (given === undefined || given === null) return ''
+  if (typeof given === 'number') return String(given)
+  if (typeof given !== 'string') return undefined
+  const text = given.toWellFormed().replace(/\r\n?/g, '\n')
+  return text.replace(isOfLines ? /[\0-\x08\x0b-\x1f\x7f-\x9f]/g : /[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ' ').trim()
+}
+
+function answerOf(type: Exclude<FieldType, 'checkbox'>, text: string): Answer {
+  switch (type) {
+    case 'text':
+    case 'textarea':
+      return { kind: 'value', value: text }
+    case 'email': {
+      const mailbox = parseMailbox(text)
+      return mailbox.kind === 'ok' && mailbox.name === undefined
+        ? { kind: 'value', value: mailbox.address }
+        : fault('This is not an email address.')
+    }
+    case 'number': {
+      const value = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : Number.NaN
+      return Number.isFinite(value) ? { kind: 'value', value } : fault('This is not a number.')
+    }
+    case 'tel':
+      return /^[+()\d\s./#x-]{3,40}$/.test(text) && /\d/.test(text)
+        ? { kind: 'value', value: text }
+        : fault('This is not a telephone number.')
+    case 'url': {
+      const url = URL.parse(text)
+      return url && /^https?:$/.test(url.protocol)
+        ? { kind: 'value', value: text }
+        : fault('This is not a web address.')
+    }
+    case 'date':
+      return isDate(text) ? { kind: 'value', value: text } : fault('This is not a date such as 2026-01-31.')
+  }
+}
+
+/** A day of the calendar as browsers send it. */
+function isDate(text: string): boolean {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text)) return false
+  const time = Date.parse(`${text}T00:00:00Z`)
+  return Number.isFinite(time) && new Date(time).toISOString().startsWith(text)
+}

@@ -1,0 +1,241 @@
+/**
+ * @module The public page of a signup form. Pure: from values to HTML without scripts, and nothing on it comes from another host. Whatever an account or a
+ * visitor wrote is text on it; of a theme only what `themeStyle` made anew is CSS.
+ */
+import { type Html, html, htmlPage } from '#platform/http/html.ts'
+import { type CustomField, type FieldType, isOn, LONGEST_ANSWER } from './custom-fields.ts'
+import { messageOf } from './messages.ts'
+import type { SignupForm } from './signup-forms.ts'
+import { type Theme, themeStyle } from './theme.ts'
+
+/** Name of the address on the page. */
+export const EMAIL_FIELD = 'email'
+/** Longest address that SMTP can name (RFC 5321 §4.5.3.1.3), with room for what people paste around it. */
+export const LONGEST_EMAIL = 320
+/**
+ * A field that people do not see and programs fill in. No custom field can have this name, and no browser offers anything for it: whoever let his browser fill
+ * it in would be taken for a program.
+ */
+export const TRAP_FIELD = 'homepage-url'
+
+/** A form as it is to be shown. */
+export interface Shown {
+  readonly form: SignupForm
+  /** Whether it stands in another page. */
+  readonly isEmbedded: boolean
+}
+
+/** What a visitor sent, to be shown again with what is wrong. */
+export interface Filled {
+  given(name: string): unknown
+  /** In the order of the fields. */
+  readonly faults: readonly Fault[]
+  /** What is wrong with none of the fields. */
+  readonly notice?: string
+}
+
+export interface Fault {
+  readonly name: string
+  readonly message: string
+}
+
+const EMPTY: Filled = { given: () => undefined, faults: [] }
+
+/** The form, empty or as it was sent. */
+export const formPage = (shown: Shown, filled: Filled = EMPTY): Html => {
+  const { form } = shown
+  const { title, description, customFields, messages } = form
+  const first = filled.faults[0]?.name
+  const faultOf = (name: string) => filled.faults.find((fault) => fault.name === name)?.message
+  // A page in a frame must not take the focus from the page around it, and browsers do not let it.
+  const isFocused = (name: string) => name === first && !shown.isEmbedded
+  // One fault is said at its field, where it takes no room of its own: a frame has little.
+  const isAlone = shown.isEmbedded && filled.faults.length === 1
+  const placeholder = messageOf(messages, 'email_placeholder')
+  const email: Field = {
+    name: EMAIL_FIELD,
+    label: messageOf(messages, 'email_label'),
+    type: 'email',
+    required: true,
+    isMarked: customFields.length > 0,
+    value: filled.given(EMAIL_FIELD),
+    fault: faultOf(EMAIL_FIELD),
+    isFocused: isFocused(EMAIL_FIELD),
+    isAlone,
+    attributes: html` maxlength="${LONGEST_EMAIL}" autocomplete="email" inputmode="email" autocapitalize="none" spellcheck="false"${
+      placeholder !== '' && html` placeholder="${placeholder}"`
+    }`,
+  }
+  const fields = customFields.map((field) => {
+    const { name, required } = field
+    return fieldHtml({
+      ...field,
+      isMarked: required,
+      value: filled.given(name),
+      fault: faultOf(name),
+      isFocused: isFocused(name),
+      isAlone,
+      attributes: attributesOf(field),
+    })
+  })
+  return page(
+    shown,
+    html`<h1>${title}</h1>
+${description !== null && html`<p class="lead">${description}</p>`}
+${!isAlone && summary(shown, filled)}
+<form method="post"${customFields.length > 0 && html` enctype="multipart/form-data"`}>
+${fieldHtml(email)}
+${fields}
+<div class="apart" aria-hidden="true"><label for="${TRAP_FIELD}">Leave this empty</label><input id="${TRAP_FIELD}" name="${TRAP_FIELD}" type="text" tabindex="-1" autocomplete="off"></div>
+<button>${messageOf(messages, 'submit_button')}</button>
+</form>`,
+  )
+}
+
+/** What became of it, in sentences of the account's. */
+export const donePage = (shown: Shown, sentences: readonly string[], next?: URL): Html =>
+  page(
+    shown,
+    html`<h1>${shown.form.title}</h1>
+<div role="status">${sentences.map((sentence) => html`<p class="lead">${sentence}</p>`)}</div>
+${next && html`<p><a href="${next.href}" target="_top">Continue to ${next.host}</a></p>`}`,
+  )
+
+/** There is no such form, or it is switched off. */
+export const noFormPage = (isEmbedded: boolean): Html =>
+  htmlPage({
+    title: 'This form is not available',
+    style: isEmbedded ? EMBEDDED_STYLE : '',
+    main: html`<h1>This form is not available</h1>
+<p>It was switched off, or it has moved. Ask whoever gave you its address.</p>`,
+  })
+
+interface Field {
+  readonly name: string
+  readonly label: string
+  readonly type: FieldType
+  readonly required: boolean
+  /** Whether it is to be told from those that may be left empty. */
+  readonly isMarked: boolean
+  readonly value: unknown
+  readonly fault: string | undefined
+  readonly isFocused: boolean
+  /** Whether its fault is the only one, and said nowhere else. */
+  readonly isAlone: boolean
+  readonly attributes: Html
+}
+
+function fieldHtml(field: Field): Html {
+  const { name, type, required, isMarked, value, fault, isFocused, isAlone, attributes } = field
+  const id = idOf(name)
+  const label = html`${field.label}${isMarked && html`<span aria-hidden="true"> *</span>`}`
+  const common = html`id="${id}" name="${name}"${required && html` required`}${isFocused && html` autofocus`}${
+    fault !== undefined && html` aria-invalid="true" aria-describedby="${id}-fault"`
+  }${attributes}`
+  const text = typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, LONGEST_ANSWER) : ''
+  const below =
+    fault !== undefined && html`<p class="fault" id="${id}-fault"${isAlone && html` role="alert"`}>${fault}</p>`
+  switch (type) {
+    case 'checkbox':
+      return html`<div class="field"><label class="tick"><input type="checkbox" value="yes" ${common}${isOn(value) && html` checked`}><span>${label}</span></label>${below}</div>
+`
+    case 'textarea':
+      // A line break right behind the tag is not part of the value.
+      return html`<div class="field"><label for="${id}">${label}</label><textarea rows="4" ${common}>
+${text}</textarea>${below}</div>
+`
+    default:
+      return html`<div class="field"><label for="${id}">${label}</label><input type="${type}" value="${text}" ${common}>${below}</div>
+`
+  }
+}
+
+const idOf = (name: string): string => `field-${name}`
+
+/** What browsers know of a person by these names (WCAG 2.2 §1.3.5). */
+const KNOWN: Readonly<Record<string, string>> = {
+  name: 'name',
+  full_name: 'name',
+  first_name: 'given-name',
+  firstname: 'given-name',
+  last_name: 'family-name',
+  lastname: 'family-name',
+  company: 'organization',
+  organization: 'organization',
+  country: 'country-name',
+  city: 'address-level2',
+  zip: 'postal-code',
+  postal_code: 'postal-code',
+  birthday: 'bday',
+}
+
+function attributesOf({ name, type }: CustomField): Html {
+  if (type === 'checkbox') return html``
+  const known = type === 'tel' ? 'tel' : type === 'url' ? 'url' : Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined
+  const autocomplete = known !== undefined && html` autocomplete="${known}"`
+  if (type === 'date') return html`${autocomplete}`
+  if (type === 'number') return html` step="any" inputmode="decimal"`
+  return html` maxlength="${LONGEST_ANSWER}"${autocomplete}`
+}
+
+/** All that is wrong in one place, before the fields, each with the way to its field. */
+function summary({ form }: Shown, { faults, notice }: Filled): Html | false {
+  if (faults.length === 0 && notice === undefined) return false
+  const labelOf = (name: string) => form.customFields.find((field) => field.name === name)?.label
+  const items = faults.map(({ name, message }) => {
+    const label = labelOf(name)
+    return html`<li><a href="#${idOf(name)}">${label !== undefined && `${label}: `}${message}</a></li>`
+  })
+  return html`<div class="wrong" role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
+}
+
+/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
+const STYLE = `
+:root { --error: #b3261e; --accent: var(--strong); --button: var(--strong); --on-button: var(--on-strong); --radius: 8px; --font: system-ui, sans-serif; }
+@media (prefers-color-scheme: dark) {
+  :root { --error: #ffb4ab; }
+}
+body { font-family: var(--font); }
+a { color: var(--accent); }
+.lead { white-space: pre-line; }
+form { margin: 1.5rem 0 0; position: relative; }
+.field { margin: 0 0 1.25rem; }
+label { display: block; margin: 0 0 .375rem; font-weight: 600; overflow-wrap: anywhere; }
+input, textarea { display: block; width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: var(--radius); background: var(--card); color: var(--text); font: inherit; }
+textarea { resize: vertical; }
+::placeholder { color: var(--faint); opacity: 1; }
+.tick { display: flex; gap: .75rem; align-items: flex-start; min-height: 2.75rem; padding: .5rem 0; font-weight: 400; }
+.tick input { flex: none; width: 1.5rem; min-height: 1.5rem; height: 1.5rem; margin: .0625rem 0 0; accent-color: var(--accent); }
+[role=status] + p { margin-top: 1rem; }
+[aria-invalid] { border: 2px solid var(--error); }
+.fault { margin: .375rem 0 0; color: var(--error); font-weight: 600; }
+.wrong { margin: 0 0 1.5rem; padding: 1rem; border: 2px solid var(--error); border-radius: var(--radius); }
+.wrong p, .wrong ul { margin: 0; }
+.wrong ul { padding: 0 0 0 1.25rem; }
+.wrong a { color: var(--error); }
+button { min-height: 2.75rem; min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--button); border-radius: var(--radius); background: var(--button); color: var(--on-button); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
+button:hover { text-decoration: underline; }
+:is(input, textarea, button, a):focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.apart { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.made { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .875rem; color: var(--faint); }
+@media (max-width: 30rem) {
+  button { width: 100%; }
+}
+`
+
+/** In the page of somebody else the form has no paper of its own. */
+const EMBEDDED_STYLE = `
+body { padding: 0; background: var(--card); }
+main { margin: 0; padding: 1rem; border: 0; border-radius: 0; }
+`
+
+const page = ({ form, isEmbedded }: Shown, main: Html): Html =>
+  htmlPage({
+    title: form.title,
+    style: STYLE + (isEmbedded ? EMBEDDED_STYLE : '') + themeStyle(form.theme),
+    main: html`${main}
+${madeWith(form.theme)}`,
+  })
+
+const madeWith = ({ hide_branding }: Theme): Html | false =>
+  hide_branding !== true && html`<p class="made">Made with Tassis</p>`

@@ -1,0 +1,244 @@
+/**
+ * @module How a form looks: what an account may say of it, and the CSS that is made of that. Nothing an account wrote stands in the CSS: colours are read
+ * to numbers and written anew, a radius is a number with a unit, a font is a quoted name.
+ */
+import { invalid } from '#platform/errors.ts'
+
+const COLOURS = ['bg_color', 'text_color', 'button_color', 'button_text_color', 'border_color', 'accent_color'] as const
+type ColourName = (typeof COLOURS)[number]
+
+/** As it is stored and given back; what is missing is the default. */
+export type Theme = { readonly [Name in ColourName]?: string } & {
+  readonly border_radius?: string | number
+  readonly font_family?: string
+  /** Whether the page itself is made to stand in another page, not only its variant `?embed=1`. */
+  readonly embed?: boolean
+  readonly hide_branding?: boolean
+}
+
+/** A theme as it comes in: null and an empty text mean the default. */
+export type GivenTheme = { readonly [Name in keyof Theme]?: Theme[Name] | null }
+
+/** What is kept of a theme. 422 on the first value that is not of its kind. */
+export function readTheme(given: GivenTheme): Theme {
+  const set = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null && value !== ''
+  const theme: Record<string, string | number | boolean> = {}
+  for (const name of COLOURS) {
+    const value = given[name]
+    if (!set(value)) continue
+    if (!readColour(value))
+      throw invalid(
+        `theme.${name}`,
+        `theme.${name} must be a colour such as #0b57d0, rgb(11, 87, 208), hsl(217, 90%, 43%) or royalblue.`,
+      )
+    theme[name] = value
+  }
+  const { border_radius, font_family, embed, hide_branding } = given
+  if (set(border_radius)) {
+    if (readRadius(border_radius) === undefined)
+      throw invalid(
+        'theme.border_radius',
+        'theme.border_radius must be a number of pixels up to 100, or such as 8px, 0.5rem, 1em or 10%.',
+      )
+    theme['border_radius'] = border_radius
+  }
+  if (set(font_family)) {
+    if (readFonts(font_family) === undefined)
+      throw invalid(
+        'theme.font_family',
+        'theme.font_family must be at most 10 names of fonts with commas between them, such as Georgia, "Times New Roman", serif.',
+      )
+    theme['font_family'] = font_family
+  }
+  if (set(embed)) theme['embed'] = embed
+  if (set(hide_branding)) theme['hide_branding'] = hide_branding
+  return theme
+}
+
+/** Red, green and blue from 0 to 255, alpha from 0 to 1. */
+export interface Colour {
+  readonly r: number
+  readonly g: number
+  readonly b: number
+  readonly a: number
+}
+
+const NUMBER = String.raw`-?(?:\d{1,4}(?:\.\d{1,9})?|\.\d{1,9})(?:%|deg)?`
+const COLOUR = new RegExp(
+  String.raw`^(?:#(?:[0-9a-f]{3}|[0-9a-f]{4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,20}|(?:rgb|hsl)a?\( ?${NUMBER}(?: ?[ ,/] ?${NUMBER}){2,3} ?\))$`,
+)
+
+/** The colour that a text names in CSS: hexadecimal, rgb(), hsl() or by name; undefined for anything else, also for those without a value of their own. */
+export function readColour(text: string): Colour | undefined {
+  const lower = text.toLowerCase()
+  if (!COLOUR.test(lower)) return undefined
+  // It knows the names, and takes more than colours: only what passed the pattern may reach it.
+  const colour: unknown = Bun.color(lower, '{rgba}')
+  return typeof colour === 'object' && colour !== null ? (colour as Colour) : undefined
+}
+
+/** Most of each unit; what is more looks no different. */
+const MOST: Readonly<Record<string, number>> = { px: 100, rem: 10, em: 10, '%': 50 }
+
+function readRadius(given: string | number): string | undefined {
+  const [, digits = '', unit = 'px'] = /^(\d{1,3}(?:\.\d{1,3})?)(px|rem|em|%)?$/.exec(String(given)) ?? []
+  return digits !== '' && Number(digits) <= (MOST[unit] ?? 0) ? `${Number(digits)}${unit}` : undefined
+}
+
+const LONGEST_FONTS = 200
+const MOST_FONTS = 10
+/** Keywords, which would be names of fonts that nobody has if they were quoted. */
+const KEYWORD =
+  /^(?:serif|sans-serif|monospace|cursive|fantasy|system-ui|ui-(?:serif|sans-serif|monospace|rounded)|-apple-system)$/
+
+function readFonts(given: string): string | undefined {
+  if (given.length > LONGEST_FONTS) return undefined
+  const names = given.split(',').map((part) => /^(["']?)([A-Za-z0-9-][A-Za-z0-9 -]*)\1$/.exec(part.trim())?.[2])
+  if (names.length > MOST_FONTS) return undefined
+  const fonts: string[] = []
+  for (const name of names) {
+    if (name === undefined) return undefined
+    fonts.push(KEYWORD.test(name) ? name : `"${name.trim()}"`)
+  }
+  return fonts.join(', ')
+}
+
+type Variables = readonly (readonly [name: string, value: string | undefined])[]
+
+/** Colours that go together, in the order of their variables in the look of all pages. */
+interface Palette {
+  readonly scheme: 'light' | 'dark'
+  readonly page: string
+  readonly card: string
+  readonly text: string
+  readonly line: string
+  readonly edge: string
+  readonly strong: string
+  readonly error: string
+}
+
+const LIGHT: Palette = {
+  scheme: 'light',
+  page: '#eef0f3',
+  card: '#ffffff',
+  text: '#1b1f24',
+  line: '#d5dae1',
+  edge: '#6b7480',
+  strong: '#0b57d0',
+  error: '#b3261e',
+}
+const DARK: Palette = {
+  scheme: 'dark',
+  page: '#101317',
+  card: '#1b2026',
+  text: '#e8eaed',
+  line: '#333b45',
+  edge: '#8a94a1',
+  strong: '#9cc2ff',
+  error: '#ffb4ab',
+}
+/** WCAG 2.2 §1.4.3 for text. */
+const LEAST_CONTRAST = 4.5
+/** WCAG 2.2 §1.4.11 for the borders of fields and the mark of the focus. */
+const LEAST_EDGE_CONTRAST = 3
+
+/**
+ * The variables of a theme as CSS, to stand behind the look of all pages. A theme that sets the background or the text looks the same by day and by night,
+ * and gets the palette that can be read with it; any other leaves that to the reader.
+ */
+export function themeStyle(theme: Theme): string {
+  const colourOf = (name: ColourName): Colour | undefined => {
+    const text = theme[name]
+    return text === undefined ? undefined : readColour(text)
+  }
+  const [background, text] = [colourOf('bg_color'), colourOf('text_color')]
+  const [button, buttonText] = [colourOf('button_color') ?? colourOf('accent_color'), colourOf('button_text_color')]
+  const [border, accent] = [colourOf('border_color'), colourOf('accent_color')]
+
+  const choices: Variables = [
+    ['--line', border && css(border)],
+    ['--edge', border && css(border)],
+    ['--accent', accent && css(accent)],
+    ['--button', button && css(button)],
+    ['--on-button', buttonText ? css(buttonText) : button && css(readable(button))],
+    ['--radius', theme.border_radius === undefined ? undefined : readRadius(theme.border_radius)],
+    ['--font', theme.font_family === undefined ? undefined : readFonts(theme.font_family)],
+  ]
+  if (background || text) return rule([...paperOf(background, text), ...choices])
+  return rule(choices) + rule(atNight({ border, accent }), '@media (prefers-color-scheme: dark)')
+}
+
+/** All colours of the look that goes with a background, a text, or both. */
+function paperOf(background: Colour | undefined, text: Colour | undefined): Variables {
+  const palette = background ? readableOn(background, 'text') : readableOn(text ?? white, 'card')
+  const behind = background ?? legible(colourIn(palette.card), text ?? white)
+  const ink = text ?? legible(colourIn(palette.text), behind)
+  const strong = seen(colourIn(palette.strong), behind, ink)
+  return [
+    ['color-scheme', palette.scheme],
+    ['--page', palette.page],
+    ['--card', css(behind)],
+    ['--text', css(ink)],
+    // Whoever chose the text chose how faint it is.
+    ['--faint', css(ink)],
+    ['--line', palette.line],
+    ['--edge', css(seen(colourIn(palette.edge), behind, ink))],
+    ['--strong', css(strong)],
+    ['--on-strong', css(readable(strong))],
+    // What is wrong is also said in words and by a frame.
+    ['--error', contrast(colourIn(palette.error), behind) < LEAST_CONTRAST ? css(ink) : palette.error],
+  ]
+}
+
+/** What an account chose for paper that is white by day, and what is not seen on it by night. */
+function atNight({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
+  const isSeen = (colour: Colour) => contrast(colour, colourIn(DARK.card)) >= LEAST_EDGE_CONTRAST
+  return [
+    ['--edge', border && !isSeen(border) ? DARK.edge : undefined],
+    ['--accent', accent && !isSeen(accent) ? DARK.strong : undefined],
+  ]
+}
+
+function rule(variables: Variables, condition?: string): string {
+  const lines = variables.flatMap(([name, value]) => (value === undefined ? [] : [`${name}: ${value};`]))
+  if (lines.length === 0) return ''
+  const text = `:root { ${lines.join(' ')} }\n`
+  return condition === undefined ? text : `${condition} { ${text}}\n`
+}
+
+const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
+const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
+
+/** The palette whose part stands out more against a colour. */
+const readableOn = (colour: Colour, part: 'text' | 'card'): Palette =>
+  contrast(colourIn(LIGHT[part]), colour) >= contrast(colourIn(DARK[part]), colour) ? LIGHT : DARK
+
+/** Black or white, whichever can be read better on a colour. */
+const readable = (behind: Colour): Colour => (contrast(white, behind) >= contrast(black, behind) ? white : black)
+
+/** A colour where it can be read with the other, else black or white. */
+const legible = (colour: Colour, other: Colour): Colour =>
+  contrast(colour, other) < LEAST_CONTRAST ? readable(other) : colour
+
+/** The colour of a line where it can be seen on what is behind it, else that of the text. */
+const seen = (colour: Colour, behind: Colour, ink: Colour): Colour =>
+  contrast(colour, behind) < LEAST_EDGE_CONTRAST ? ink : colour
+
+const colourIn = (text: string): Colour => readColour(text) ?? black
+
+const css = ({ r, g, b, a }: Colour): string => `rgb(${r} ${g} ${b} / ${Math.round(a * 1000) / 1000})`
+
+/** WCAG 2.2, "contrast ratio": 1 to 21. What shines through is taken as white. */
+export function contrast(one: Colour, other: Colour): number {
+  const [light = 0, dark = 0] = [luminance(one), luminance(other)].sort((a, b) => b - a)
+  return (light + 0.05) / (dark + 0.05)
+}
+
+/** WCAG 2.2, "relative luminance". */
+function luminance({ r, g, b, a }: Colour): number {
+  const [red = 0, green = 0, blue = 0] = [r, g, b].map((channel) => {
+    const share = (channel * a + 255 * (1 - a)) / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  })
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+}

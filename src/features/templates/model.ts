@@ -1,0 +1,144 @@
+/** @module Wire shapes of templates. */
+import { type Static, Type } from '@sinclair/typebox'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Closed, FreeMap, mapFromPhp, Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { RenderedParts } from '#platform/template/renderer.ts'
+import {
+  LARGEST_BODY_BYTES,
+  LARGEST_LISTED_BYTES,
+  type ListedTemplate,
+  LONGEST_ALIAS,
+  LONGEST_NAME,
+  LONGEST_SUBJECT,
+  type Template,
+  type TemplateChange,
+  type TemplateInput,
+} from './templates.ts'
+
+const FIELDS = {
+  id: Uuid({ description: 'Id of the template.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  alias: Type.String({ description: 'What a send gives as `template_alias`.' }),
+  name: Type.String({ description: 'Name.' }),
+  subject: Type.String({ description: 'Source of the subject.' }),
+  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: it has none.' }),
+  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: it has none.' }),
+  version: Type.Integer({ description: '1 at first; one more with each change of subject or bodies.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+}
+
+export const TemplateRecord = Type.Object(FIELDS)
+export type TemplateRecord = Static<typeof TemplateRecord>
+
+export const TemplateRow = Type.Object({
+  ...FIELDS,
+  truncated: Type.Boolean({
+    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the template itself has it.`,
+  }),
+})
+export type TemplateRow = Static<typeof TemplateRow>
+
+const SYNTAX = 'In Jinja syntax.'
+const Alias = Type.String({
+  description: `What a send gives as \`template_alias\`: 1 to ${LONGEST_ALIAS} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+})
+const Name = Type.String({ minLength: 1, maxLength: LONGEST_NAME, description: 'Name.' })
+const Subject = Type.String({
+  minLength: 1,
+  description: `Subject, at most ${LONGEST_SUBJECT} characters. ${SYNTAX} What it gives is made one line.`,
+})
+const Html = OptionalNullable(Type.String(), {
+  description: `HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
+})
+const Text = OptionalNullable(Type.String(), {
+  description: `Text body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX}`,
+})
+
+export const NewTemplate = Closed(
+  { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text },
+  {
+    examples: [
+      {
+        alias: 'welcome',
+        name: 'Welcome',
+        subject: 'Welcome, {{ user.name }}',
+        html_body: '<p>Hello {{ user.name }}.</p>',
+        text_body: 'Hello {{ user.name }}.',
+      },
+    ],
+  },
+)
+
+export const TemplateChangeBody = Closed(
+  {
+    alias: Type.Optional(Alias),
+    name: Type.Optional(Name),
+    subject: Type.Optional(Subject),
+    html_body: Html,
+    text_body: Text,
+  },
+  {
+    description: 'At least one field; those left out keep their value. A body of null is taken away.',
+    examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
+  },
+)
+
+export const newTemplateOf = (body: Static<typeof NewTemplate>): TemplateInput => ({
+  alias: body.alias,
+  name: body.name,
+  subject: body.subject,
+  htmlBody: body.html_body ?? null,
+  textBody: body.text_body ?? null,
+})
+
+export const templateChangeOf = (body: Static<typeof TemplateChangeBody>): TemplateChange => ({
+  alias: body.alias,
+  name: body.name,
+  subject: body.subject,
+  htmlBody: body.html_body,
+  textBody: body.text_body,
+})
+
+export const templateWire = (template: Template, accountUuid: string): TemplateRecord => ({
+  id: formatUuid(template.uuid),
+  account_id: accountUuid,
+  alias: template.alias,
+  name: template.name,
+  subject: template.subject,
+  html_body: template.htmlBody,
+  text_body: template.textBody,
+  version: template.version,
+  created_at: isoTime(template.createdAt),
+  updated_at: isoTime(template.updatedAt),
+})
+
+export const templateRowWire = (template: ListedTemplate, accountUuid: string): TemplateRow => ({
+  ...templateWire(template, accountUuid),
+  truncated: template.isTruncated,
+})
+
+export const RenderBody = Closed(
+  {
+    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as a send has them.' }),
+  },
+  { examples: [{ template_data: { user: { name: 'Ada' } } }] },
+)
+
+/** The map that was given; PHP sends an empty one as `[]`. */
+export const renderDataOf = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> =>
+  mapFromPhp(template_data) ?? {}
+
+export const RenderedTemplate = Type.Object({
+  subject: Type.String({ description: 'Subject in one line.' }),
+  html_body: Nullable(Type.String(), { description: 'HTML body; null: the template has none.' }),
+  text_body: Nullable(Type.String(), { description: 'Text body; null: the template has none.' }),
+})
+export type RenderedTemplate = Static<typeof RenderedTemplate>
+
+export const renderedWire = ({ subject, html, text }: RenderedParts): RenderedTemplate => ({
+  subject: subject ?? '',
+  html_body: html ?? null,
+  text_body: text ?? null,
+})

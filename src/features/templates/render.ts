@@ -1,0 +1,124 @@
+/**
+ * @module Rendering as the API tells of it: faults of templates become the 422 of whoever wrote them. Sources and data come in, parts of a message go
+ * out; which template they are of is the caller's business.
+ */
+import type { App } from '#features/app.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { addGarbage } from '#platform/garbage.ts'
+import { serverBusy } from '#platform/http/body.ts'
+import type { RenderedParts, RenderRequest, TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
+import { KiB, MiB, seconds } from '#platform/units.ts'
+
+const RETRY_AFTER_SECONDS = 2
+const MOST_DATA_BYTES = 1 * MiB
+/** Bytes held for one byte that was rendered, at the peak: the text, its UTF-8, and what is compressed of it for the disk. */
+const PEAK_FACTOR = 3
+/** After a minute and a quarter the connection is cut, and whoever sent would not know what became of it. */
+const MOST_MS = seconds(40)
+const LARGE_BYTES = 64 * KiB
+/** Part of the memory that what one request renders may take. */
+const REQUEST_SHARE = 0.5
+
+/** Throws a 422 `template_error` with a detail for each part of a source that can never be rendered. */
+export async function requireUsable(
+  app: Pick<App, 'renderer'>,
+  accountId: number,
+  source: TemplateSource,
+): Promise<void> {
+  if (isEmpty(source)) return
+  const faults = await app.renderer.check({ accountId, source }).catch(unavailable)
+  const [first] = faults
+  if (first) throw refusal(first, faults)
+}
+
+/**
+ * The parts of a source, rendered; the subject as one line. Throws the 422 of a fault, `template_error` or `template_limit`, whose detail names the
+ * part, and a 503 when the renderer has ended or broken down.
+ */
+export async function renderParts(app: Pick<App, 'renderer'>, request: RenderRequest): Promise<RenderedParts> {
+  if (isEmpty(request.source)) return {}
+  const outcome = await app.renderer.render(request).catch(unavailable)
+  if (outcome.kind === 'fault') throw refusal(outcome.fault, [outcome.fault])
+  const { subject, ...bodies } = outcome.parts
+  return { ...bodies, ...(subject === undefined ? {} : { subject: oneLine(subject) }) }
+}
+
+/** A rendered subject in one line: templates have line breaks, and data may have them; a header must not. */
+export const oneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
+
+const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>
+  subject === undefined && html === undefined && text === undefined
+
+function refusal(first: TemplateFault, all: readonly TemplateFault[]): AppError {
+  const code = first.kind === 'limit' ? 'template_limit' : 'template_error'
+  return new AppError(422, code, first.message, {
+    details: all.map(({ part, message }) => ({ field: part ?? 'template', message })),
+  })
+}
+
+function unavailable(cause: unknown): never {
+  if (cause instanceof AppError) throw cause
+  throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered just now; try again shortly.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+    cause,
+  })
+}
+
+/** Data as the renderer takes it; a 422 when it is too much. */
+export function dataJsonOf(data: unknown): string {
+  const json = JSON.stringify(data)
+  if (Buffer.byteLength(json) > MOST_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MOST_DATA_BYTES} bytes of JSON.`)
+  return json
+}
+
+/** What one request renders. Its memory stays reserved until it is disposed of. */
+export interface Rendering extends Disposable {
+  /** As `renderParts`; throws 413 when the request renders too much in all, 503 when that takes too long or the memory is taken. */
+  render(request: RenderRequest): Promise<RenderedParts>
+}
+
+/**
+ * Bounds what a request renders, which can be far more than what it sent: in all as much as a request body may have, counted in the memory budget,
+ * and ready while somebody still waits for the answer.
+ */
+export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): Rendering {
+  const { clock, config, memory } = app
+  const mostBytes = Math.min(config.maxBodyBytes, Math.floor((memory.limitBytes * REQUEST_SHARE) / PEAK_FACTOR))
+  const endsAtMs = clock.monotonicMs() + MOST_MS
+  const reservation = memory.reserve(0)
+  let heldBytes = 0
+  return {
+    async render(request) {
+      if (clock.monotonicMs() > endsAtMs) throw tooSlow()
+      const parts = await renderParts(app, request)
+      const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
+      // Of what comes from the renderer only the UTF-8 is kept; small texts the collector keeps up with.
+      if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
+      heldBytes += sizeBytes
+      if (heldBytes > mostBytes) throw tooMuch(mostBytes)
+      if (!reservation?.resize(heldBytes * PEAK_FACTOR)) throw serverBusy()
+      if (clock.monotonicMs() > endsAtMs) throw tooSlow()
+      return parts
+    },
+    [Symbol.dispose]() {
+      reservation?.release()
+      if (heldBytes > LARGE_BYTES) addGarbage(memory, heldBytes * (PEAK_FACTOR - 1))
+    },
+  }
+}
+
+const tooMuch = (mostBytes: number): AppError =>
+  new AppError(
+    413,
+    'rendered_too_large',
+    `The templates of this request give more than ${mostBytes} bytes in all; send fewer emails in one request.`,
+  )
+
+const tooSlow = (): AppError =>
+  new AppError(
+    503,
+    'server_busy',
+    'The templates of this request could not be rendered in time; send fewer emails in one request, or make the templates do less.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  )

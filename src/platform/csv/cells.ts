@@ -1,0 +1,35 @@
+/**
+ * @module What both CSV readers and both writers share: how cells are written so that no spreadsheet takes one for a formula, and how that is undone.
+ */
+import { stringify } from 'csv-stringify/sync'
+
+export type Delimiter = ',' | ';'
+
+/** Of the first line: a semicolon only where there is no comma, as spreadsheets write it in countries with a decimal comma. */
+export function delimiterOf(firstLine: string): Delimiter {
+  const outside = firstLine.replace(/"[^"]*"/g, '')
+  return outside.includes(';') && !outside.includes(',') ? ';' : ','
+}
+
+/**
+ * Spreadsheets take a cell that begins so for a formula, and may part a line at other characters than its commas. An apostrophe at each such beginning
+ * makes it text, also before one that has some already, so that an import can take exactly one away again.
+ */
+const CELL_BEGINS = String.raw`(?<=^|[,;|\t\r\n])`
+const FORMULA_FOLLOWS = String.raw`(?=[ '"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
+const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'g')
+const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'g')
+
+/** A cell as `csvLines` wrote it, without what keeps it from being a formula. */
+export const unescaped = (cell: string): string => cell.replace(ESCAPED, '')
+
+/** Rows as lines, each with its end: RFC 4180, no cell a formula. */
+export const csvLines = (rows: readonly (readonly string[])[]): string =>
+  stringify(
+    rows.map((row) => row.map((cell) => cell.replace(FORMULA, "'"))),
+    {
+      record_delimiter: 'windows',
+      // What a reader would trim, or take for the end of a line.
+      quoted_match: /^\s|\s$|[\r\n]/,
+    },
+  )

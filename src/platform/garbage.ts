@@ -1,0 +1,36 @@
+/**
+ * @module Collects the garbage of large texts in time: left to itself the collector lets it pile up beside the memory budget. Who gives up large texts says
+ * how many bytes they were.
+ */
+import type { MemoryBudget } from './memory-budget.ts'
+
+/** Part of the memory that garbage may take before it is collected, which takes some 20 ms. */
+const COLLECTED_SHARE = 0.25
+
+const collectors = new WeakMap<MemoryBudget, (bytes: number) => void>()
+
+/** Counts bytes that became garbage beside a budget, and collects when they are too many. */
+export function addGarbage(memory: MemoryBudget, bytes: number): void {
+  let collectAfter = collectors.get(memory)
+  if (!collectAfter) {
+    collectAfter = createCollector(memory.limitBytes * COLLECTED_SHARE)
+    collectors.set(memory, collectAfter)
+  }
+  collectAfter(bytes)
+}
+
+function createCollector(thresholdBytes: number): (bytes: number) => void {
+  let garbageBytes = 0
+  let isAsked = false
+  return (bytes) => {
+    garbageBytes += bytes
+    if (isAsked || garbageBytes < thresholdBytes) return
+    isAsked = true
+    // After this turn of the event loop: only then is nothing of it in use any more.
+    setImmediate(() => {
+      isAsked = false
+      garbageBytes = 0
+      Bun.gc(true)
+    })
+  }
+}

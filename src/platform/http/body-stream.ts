@@ -1,0 +1,81 @@
+/**
+ * @module A body that its handler reads as it arrives, piece by piece, so that its length does not matter. A client that is faster than the handler is
+ * held back by TCP: Bun 1.4.5 holds one piece of up to 1.5 MiB. There is no limit of time on the whole; it must keep coming.
+ */
+import type { Clock } from '../clock.ts'
+import { AppError } from '../errors.ts'
+import { KiB, MiB, seconds } from '../units.ts'
+import { bodyTooSlow, interrupted, tooLarge } from './body-errors.ts'
+import { allowLongWait, endLongWait } from './request-context.ts'
+
+/**
+ * The pieces of a body, once. To stop reading is to stop taking: what is still to come is thrown away. Reading throws 400 when the client went away,
+ * 408 when it sends too slowly, 413 when it sends too much.
+ */
+export type BodyStream = AsyncIterable<Uint8Array>
+
+/** Memory held for a body that is read so: a piece in hand and one that Bun has. What was in hand is garbage, of which its reader is told. */
+export const STREAM_BYTES = 4 * MiB
+
+/** A client is waited for so long in all until so many bytes more are there. Time that the handler takes does not count. */
+const PATIENCE_MS = seconds(60)
+const PATIENCE_BYTES = 256 * KiB
+
+/** The body of a request as a stream of at most `maxBytes`. Nothing is read before the first piece is asked for. */
+export const bodyStream = (
+  request: Request,
+  options: {
+    readonly maxBytes: number
+    readonly clock: Pick<Clock, 'monotonicMs' | 'after'>
+    /** Told of each piece that is garbage now. */
+    readonly onTaken: (bytes: number) => void
+  },
+): BodyStream => ({ [Symbol.asyncIterator]: () => pieces(request, options) })
+
+async function* pieces(request: Request, { maxBytes, clock, onTaken }: Parameters<typeof bodyStream>[1]) {
+  const reader = request.body?.getReader()
+  if (!reader) return
+  allowLongWait(request)
+  const patiently = createPatience(clock)
+  let sizeBytes = 0
+  try {
+    for (;;) {
+      const { done, value } = await patiently(reader.read())
+      if (done) return
+      sizeBytes += value.length
+      if (sizeBytes > maxBytes) throw tooLarge(maxBytes)
+      yield value
+      onTaken(value.length)
+    }
+  } catch (error) {
+    throw error instanceof AppError ? error : interrupted(error)
+  } finally {
+    await reader.cancel().catch(() => undefined)
+    endLongWait(request)
+  }
+}
+
+type Read = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
+
+/** Waits for each read as long as there is patience left; bytes bring it back. */
+function createPatience(clock: Pick<Clock, 'monotonicMs' | 'after'>): (reading: Promise<Read>) => Promise<Read> {
+  let leftMs = PATIENCE_MS
+  let gotBytes = 0
+  return async (reading) => {
+    const { promise: expiry, reject } = Promise.withResolvers<never>()
+    const timer = clock.after(leftMs, () => reject(bodyTooSlow()))
+    const sinceMs = clock.monotonicMs()
+    try {
+      const read = await Promise.race([reading, expiry])
+      leftMs -= clock.monotonicMs() - sinceMs
+      gotBytes += read.value?.length ?? 0
+      if (gotBytes >= PATIENCE_BYTES) {
+        leftMs = PATIENCE_MS
+        gotBytes = 0
+      }
+      return read
+    } finally {
+      timer.cancel()
+    }
+  }
+}

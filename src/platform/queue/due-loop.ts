@@ -1,0 +1,78 @@
+/**
+ * @module A loop that does what is due: one step at a time, again when the step said so or when it is woken. A step that throws is logged and tried
+ * again later. Knows nothing of what is due.
+ */
+import type { Clock, Millis, Timer } from '../clock.ts'
+import { minutes, seconds } from '../units.ts'
+
+export interface DueLoopOptions {
+  /** For the log: what the loop does. */
+  readonly name: string
+  readonly clock: Clock
+  readonly log: { error(context: object, message: string): void }
+  /**
+   * Does a bounded part of what is due. Resolves with the time of the next step, which may be now, or undefined when there is nothing to do until it
+   * is woken.
+   * @param ending aborted when the loop ends; a step that takes long looks at it
+   */
+  readonly step: (ending: AbortSignal) => Promise<Millis | undefined>
+}
+
+export interface DueLoop {
+  /** There may be something to do sooner than the last step said. */
+  wake(): void
+  /** Begins no step any more and waits for the one that runs. */
+  stop(): Promise<void>
+}
+
+/** Never long: a wall clock that jumps, or a machine that slept, must not make a step late. */
+const LONGEST_SLEEP_MS = minutes(1)
+const AFTER_FAILURE_MS = seconds(5)
+
+/** Starts a loop; its first step begins at once. */
+export function startDueLoop({ name, clock, log, step }: DueLoopOptions): DueLoop {
+  const ending = new AbortController()
+  let timer: Timer | undefined
+  let running: Promise<void> | undefined
+  let isWoken = false
+
+  const runStep = async (): Promise<void> => {
+    let next: Millis | undefined
+    try {
+      next = await step(ending.signal)
+    } catch (error) {
+      if (!ending.signal.aborted) log.error({ err: error, loop: name }, 'a step failed; it is tried again')
+      next = clock.now() + AFTER_FAILURE_MS
+      // What wakes it while it fails must not make it spin.
+      isWoken = false
+    }
+    running = undefined
+    if (ending.signal.aborted) return
+    if (isWoken) return begin()
+    if (next === undefined) return
+    const delayMs = next - clock.now()
+    // A step that is due at once still gives way: others wait for the event loop too.
+    if (delayMs <= 0) setImmediate(begin)
+    else timer = clock.after(Math.min(delayMs, LONGEST_SLEEP_MS), begin)
+  }
+
+  const begin = (): void => {
+    if (running || ending.signal.aborted) return
+    isWoken = false
+    timer?.cancel()
+    running = runStep()
+  }
+
+  begin()
+  return {
+    wake() {
+      if (running) isWoken = true
+      else begin()
+    },
+    async stop() {
+      ending.abort()
+      timer?.cancel()
+      await running
+    },
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * @module Rewrites a template, as it is handed to minijinja, so that it works as in Jinja with StrictUndefined. Lines stay where they are.
+ *
+ * Minijinja lets a variable that is missing pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would greet nobody; and its
+ * faults do not name the variable. A variable gets a guard around it that does both. Only where it stands as `user.name` or `items[0].price`; what is in
+ * calls and slices stays as it is. And some filters take arguments in Jinja that they do not take here.
+ */
+import { type Path, pathsOf, type Tag, type Token, tagsOf } from './scan.ts'
+
+/** The filter behind a guard; it gets the index of the variable in `variables`. */
+export const MISSING_FILTER = '__missing'
+
+export interface AdaptedSource {
+  /** With the same lines. */
+  readonly source: string
+  readonly variables: readonly string[]
+}
+
+export interface AdaptOptions {
+  /** Guards around all variables: to find the one that is missing. Otherwise only where minijinja would let it pass. */
+  readonly isForAll: boolean
+  /** Takes units of work for what is read. */
+  readonly charge: (units: number) => void
+}
+
+/** Units for a token that is read, and for a tag. */
+const TOKEN_UNITS = 40
+
+interface Edit {
+  /** Offsets of what is replaced. */
+  readonly start: number
+  readonly end: number
+  readonly text: string
+}
+
+/** Their answer depends on whether the variable is there. */
+const FILTERS_OF_MISSING = new Set(['default', 'd'])
+const OPERATORS = ['~', '==', '!=', '<', '>', '<=', '>=', 'and', 'or', 'not', '+', '-', '*', '/', '//', '%', '**']
+const BEFORE = new Set(OPERATORS)
+const AFTER = new Set([...OPERATORS, 'in'])
+
+export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions): AdaptedSource {
+  const variables: string[] = []
+  const pieces: string[] = []
+  let copiedTo = 0
+  for (const tag of tagsOf(source)) {
+    charge(TOKEN_UNITS * (tag.tokens.length + 1))
+    const edits: Edit[] = []
+    const from = firstOfExpression(tag)
+    for (const path of pathsOf(tag)) {
+      if (path.first < from) continue
+      const { tokens } = tag
+      const canBeMissing = mayBeMissing(tokens, path)
+      if (!isForAll && (canBeMissing || !isLetPass(tokens, path))) continue
+      const names = prefixesOf(tokens.slice(path.first, path.after))
+      const needed = canBeMissing ? names.slice(0, -1) : isForAll ? names : names.slice(-1)
+      if (needed.length === 0) continue
+      const condition = needed.map((name) => `${name} is defined`).join(' and ')
+      edits.push(
+        { start: path.start, end: path.start, text: '(' },
+        { start: path.end, end: path.end, text: ` if ${condition} else ${variables.length}|${MISSING_FILTER})` },
+      )
+      variables.push(names.at(-1) ?? '')
+    }
+    edits.push(...filterEdits(tag))
+    for (const { start, end, text } of edits.sort((a, b) => a.start - b.start)) {
+      pieces.push(source.slice(copiedTo, start), text)
+      copiedTo = end
+    }
+  }
+  pieces.push(source.slice(copiedTo))
+  return { source: pieces.join(''), variables }
+}
+
+/** Index of the first token at which a statement reads variables; beyond the last when it reads none that are looked at. */
+function firstOfExpression({ type, tokens }: Tag): number {
+  if (type === 'print') return 0
+  switch (tokens[0]?.text) {
+    case 'if':
+    case 'elif':
+    case 'with':
+      return 1
+    case 'set':
+      return indexAfter(tokens, '=')
+    case 'for':
+      return indexAfter(tokens, 'in')
+    default:
+      return tokens.length
+  }
+}
+
+function indexAfter(tokens: readonly Token[], text: string): number {
+  const index = tokens.findIndex((token) => token.text === text)
+  return index < 0 ? tokens.length : index + 1
+}
+
+/** Whether the template asks if it is there. */
+function mayBeMissing(tokens: readonly Token[], { after }: Path): boolean {
+  const [next, second] = [tokens[after]?.text, tokens[after + 1]?.text]
+  return next === 'is' || (next === '|' && FILTERS_OF_MISSING.has(second ?? ''))
+}
+
+/** Whether minijinja goes on although it is missing. */
+const isLetPass = (tokens: readonly Token[], { first, after }: Path): boolean =>
+  tokens[after]?.text === '|' || AFTER.has(tokens[after]?.text ?? '') || BEFORE.has(tokens[first - 1]?.text ?? '')
+
+/** `a`, `a.b` and `a.b[0]` of `a.b[0]`; none of one with a line break in it. */
+function prefixesOf(tokens: readonly Token[]): readonly string[] {
+  const names: string[] = []
+  let name = ''
+  for (const { text } of tokens) {
+    if (text.includes('\n')) return []
+    name += text
+    if (text !== '.' && text !== '[' && !isOpen(name)) names.push(name)
+  }
+  return names
+}
+
+/** Whether it ends within brackets: `a[0`. */
+const isOpen = (name: string): boolean => name.lastIndexOf('[') > name.lastIndexOf(']')
+
+/** What becomes of filters: another name for them, and a filter that is put behind them. */
+interface Change {
+  readonly name: string
+  readonly followedBy: string
+  readonly isWanted?: (args: readonly Token[]) => boolean
+}
+
+const CHANGES: ReadonlyMap<string, Change> = new Map<string, Change>([
+  // Ours gives text, and escapes what it puts into it.
+  ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
+  // What ours gives is a whole number to minijinja when it is one.
+  ['float', { name: '__float', followedBy: 'float' }],
+  ['round', { name: '__round', followedBy: 'float', isWanted: (args) => args.some(({ type }) => type === 'string') }],
+])
+const WITH_ATTRIBUTE = new Set(['join', 'sum'])
+
+function filterEdits({ tokens }: Tag): readonly Edit[] {
+  const edits: Edit[] = []
+  for (const [index, token] of tokens.entries()) {
+    if (token.type !== 'name' || tokens[index - 1]?.text !== '|') continue
+    const last = endOfArguments(tokens, index)
+    const args = tokens.slice(index + 1, last + 1)
+    const change = CHANGES.get(token.text)
+    if (change && change.isWanted?.(args) !== false) {
+      const end = tokens[last]?.end ?? token.end
+      edits.push(
+        { start: token.start, end: token.end, text: change.name },
+        { start: end, end, text: `|${change.followedBy}` },
+      )
+    }
+    if (WITH_ATTRIBUTE.has(token.text)) edits.push(...attributeEdits(token, args))
+  }
+  return edits
+}
+
+/** Index of the bracket that closes the arguments behind a name; its own without any. */
+function endOfArguments(tokens: readonly Token[], index: number): number {
+  if (tokens[index + 1]?.text !== '(') return index
+  let depth = 0
+  for (let at = index + 1; at < tokens.length; at++) {
+    if (tokens[at]?.text === '(') depth++
+    if (tokens[at]?.text === ')') depth--
+    if (depth === 0) return at
+  }
+  return index
+}
+
+/** `join(', ', attribute='name')` becomes `map(attribute='name')|join(', ')`. */
+function attributeEdits(filter: Token, args: readonly Token[]): readonly Edit[] {
+  const at = args.findIndex(
+    ({ text }, index) => text === 'attribute' && args[index + 1]?.text === '=' && args[index + 2]?.type === 'string',
+  )
+  const [before, value] = [args[at - 1], args[at + 2]]
+  if (at < 0 || !before || !value) return []
+  const isFirst = before.text !== ','
+  const after = args[at + 3]
+  return [
+    { start: filter.start, end: filter.start, text: `map(attribute=${value.text})|` },
+    {
+      start: isFirst ? before.end : before.start,
+      end: isFirst && after?.text === ',' ? after.end : value.end,
+      text: '',
+    },
+  ]
+}

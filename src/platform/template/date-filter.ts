@@ -1,0 +1,140 @@
+/** @module Points in time as text. Depends on what it is given alone: there is no "now" in a template. */
+import { FilterProblem } from './filter-arguments.ts'
+
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+]
+const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
+
+/** Numbers below it are seconds since the epoch, up to the year 5138; others are milliseconds. */
+const MOST_SECONDS = 1e11
+/** 0001-01-01 and 9999-12-31. */
+const FIRST_MS = -62_135_596_800_000
+const LAST_MS = 253_402_300_799_999
+
+const ISO =
+  /^(?<year>\d{4})-(?<month>\d\d)-(?<day>\d\d)(?:[Tt ](?<hour>\d\d):(?<minute>\d\d)(?::(?<second>\d\d)(?:[.,](?<fraction>\d{1,9}))?)?\s?(?<zone>[Zz]|[+-]\d\d:?\d\d)?)?$/
+
+interface Moment {
+  /** Since the epoch, UTC. */
+  readonly at: number
+  /** Of the zone that it is written in. */
+  readonly offsetMinutes: number
+}
+
+/** @param zone IANA's name; undefined: as the value is written, a number in UTC */
+export function dateText(value: unknown, format: string, zone: unknown): string {
+  const moment = momentOf(value)
+  const offsetMinutes = zone === undefined ? moment.offsetMinutes : offsetIn(zone, moment.at)
+  // Its fields in UTC are what clocks show there.
+  const local = new Date(moment.at + offsetMinutes * 60_000)
+  const two = (number: number): string => String(number).padStart(2, '0')
+  const hour12 = local.getUTCHours() % 12 || 12
+  const yearStart = Date.UTC(local.getUTCFullYear(), 0, 1)
+  return format.replace(/%(-?)([\s\S]?)/g, (found, dash: string, letter: string) => {
+    const number = (of: number): string => (dash ? String(of) : two(of))
+    switch (letter) {
+      case 'Y':
+        return String(local.getUTCFullYear()).padStart(4, '0')
+      case 'y':
+        return two(local.getUTCFullYear() % 100)
+      case 'm':
+        return number(local.getUTCMonth() + 1)
+      case 'd':
+        return number(local.getUTCDate())
+      case 'e':
+        return String(local.getUTCDate()).padStart(dash ? 0 : 2, ' ')
+      case 'H':
+        return number(local.getUTCHours())
+      case 'I':
+        return number(hour12)
+      case 'M':
+        return number(local.getUTCMinutes())
+      case 'S':
+        return number(local.getUTCSeconds())
+      case 'p':
+        return local.getUTCHours() < 12 ? 'AM' : 'PM'
+      case 'B':
+        return MONTHS[local.getUTCMonth()] ?? ''
+      case 'b':
+        return (MONTHS[local.getUTCMonth()] ?? '').slice(0, 3)
+      case 'A':
+        return WEEKDAYS[local.getUTCDay()] ?? ''
+      case 'a':
+        return (WEEKDAYS[local.getUTCDay()] ?? '').slice(0, 3)
+      case 'j':
+        return String(Math.floor((local.getTime() - yearStart) / 86_400_000) + 1).padStart(dash ? 0 : 3, '0')
+      case 'z':
+        return `${offsetMinutes < 0 ? '-' : '+'}${two(Math.floor(Math.abs(offsetMinutes) / 60))}${two(Math.abs(offsetMinutes) % 60)}`
+      case '%':
+        return '%'
+      default:
+        throw new FilterProblem(`does not know "${found}" in its format`)
+    }
+  })
+}
+
+function momentOf(value: unknown): Moment {
+  const given = typeof value === 'bigint' ? Number(value) : value
+  if (typeof given === 'number') {
+    const at = Math.trunc(Math.abs(given) < MOST_SECONDS ? given * 1000 : given)
+    return inRange({ at, offsetMinutes: 0 })
+  }
+  const fields = typeof given === 'string' ? ISO.exec(given.trim())?.groups : undefined
+  if (!fields) throw new FilterProblem('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
+  const part = (name: string): number => Number(fields[name] ?? 0)
+  const local = new Date(0)
+  // Not Date.UTC, for which the years up to 99 are of another century.
+  local.setUTCFullYear(part('year'), part('month') - 1, part('day'))
+  const isRealDay = local.getUTCMonth() === part('month') - 1 && local.getUTCDate() === part('day')
+  if (!isRealDay || part('hour') > 23 || part('minute') > 59 || part('second') > 59)
+    throw new FilterProblem('needs a date and time that exist')
+  local.setUTCHours(
+    part('hour'),
+    part('minute'),
+    part('second'),
+    Number((fields['fraction'] ?? '').slice(0, 3).padEnd(3, '0')),
+  )
+  const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)$/.exec(fields['zone'] ?? '') ?? []
+  const offsetMinutes = (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0))
+  return inRange({ at: local.getTime() - offsetMinutes * 60_000, offsetMinutes })
+}
+
+function inRange(moment: Moment): Moment {
+  if (!(moment.at >= FIRST_MS && moment.at <= LAST_MS)) throw new FilterProblem('needs a date in the years 1 to 9999')
+  return moment
+}
+
+/** Making a formatter takes a thousand times as long as using it. */
+const MOST_ZONES = 64
+const zones = new Map<string, Intl.DateTimeFormat>()
+
+function offsetIn(zone: unknown, at: number): number {
+  if (typeof zone !== 'string' || zone === '' || zone.length > 64)
+    throw new FilterProblem('needs a timezone such as "Europe/Berlin"')
+  let formatter = zones.get(zone)
+  if (!formatter) {
+    try {
+      formatter = new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' })
+    } catch {
+      throw new FilterProblem(`does not know the timezone "${zone}"`)
+    }
+    const [oldest] = zones.keys()
+    if (zones.size >= MOST_ZONES && oldest !== undefined) zones.delete(oldest)
+    zones.set(zone, formatter)
+  }
+  const name = formatter.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+  const [, sign, hours = '0', minutes = '0'] = /^GMT(?:([+-])(\d\d):(\d\d)(?::\d\d)?)?$/.exec(name) ?? []
+  return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes))
+}

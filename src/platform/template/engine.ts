@@ -1,0 +1,367 @@
+/**
+ * @module Renders the parts of a message within bounds, and says what is wrong with a template. Each template has an environment of its own, so none can
+ * name another. Runs in the render Worker; the same request gives the same result for good, whatever was rendered before it: what one render takes is
+ * counted in units of work, and one that lacked memory is tried again in an instance of its own. (What lies in memory already changes the count by less
+ * than a hundredth.)
+ */
+import { readFileSync } from 'node:fs'
+import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
+import { KiB } from '../units.ts'
+import { adaptedSource, MISSING_FILTER } from './adapt.ts'
+import { dataFault, faultAt, isMissing, lengthFault, limitFault, missingFault, otherFault, saidBy } from './faults.ts'
+import { FilterProblem } from './filter-arguments.ts'
+import { createFilters } from './filters.ts'
+import {
+  COMPILE_UNITS,
+  COMPILE_UNITS_A_BYTE,
+  MOST_COMPILED_BYTES,
+  MOST_DATA_DEPTH,
+  MOST_KEPT_MEMORY_BYTES,
+  MOST_MEMORY_BYTES,
+  MOST_OUTPUT_BYTES,
+  RENDER_UNITS,
+  RENDER_UNITS_A_DATA_BYTE,
+} from './limits.ts'
+import { lint } from './lint.ts'
+import { meter } from './metering.ts'
+import {
+  createMinijinja,
+  type Environment,
+  InstanceLost,
+  MinijinjaError,
+  type MinijinjaInstance,
+  OutputTooLong,
+} from './minijinja.ts'
+import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
+
+export interface Engine {
+  /** @param share of the units of work that a render may take */
+  render(source: TemplateSource, dataJson: string, share: number): RenderOutcome
+  check(source: TemplateSource): readonly TemplateFault[]
+}
+
+/** What a test looks at. */
+export interface EngineState {
+  /** Of the last render, all parts. */
+  readonly unitsTaken: number
+  readonly memoryBytes: number
+  readonly compiledTemplates: number
+}
+
+const PARTS = [
+  ['subject', 'subject'],
+  ['html', 'html_body'],
+  ['text', 'text_body'],
+] as const satisfies readonly (readonly [keyof TemplateSource, TemplatePart])[]
+
+/** For what is not a tenant's work: making an environment, giving one back. */
+const OWN_UNITS = 1_000_000_000
+/** What an environment takes, and for each byte of its template: measured, and rounded up. */
+const ENVIRONMENT_BYTES = 24 * KiB
+const BYTES_A_SOURCE_BYTE = 10
+
+interface Compiled {
+  readonly environment: Environment
+  readonly name: string
+  /** Behind the guards that it has. */
+  readonly variables: readonly string[]
+  /** As it was given. */
+  readonly source: string
+  /** Names that its tags can mention, and more; found out when it is first asked for. */
+  words?: ReadonlySet<string>
+  readonly sizeBytes: number
+}
+
+/** An instance and what was compiled in it, from the one that was used least recently on. */
+interface Host {
+  readonly instance: MinijinjaInstance
+  readonly compiled: Map<string, Compiled>
+  compiledBytes: number
+  isFresh: boolean
+}
+
+/** What a filter stumbled over in the render that is under way; minijinja only hears that there was something. */
+type Stumble =
+  | { readonly type: 'missing'; readonly index: number }
+  | { readonly type: 'filter'; readonly name: string; readonly problem: string }
+
+/** What nothing in a template can be: minijinja refuses it as a filter's result, and says where. */
+const NO_VALUE = Symbol('no value')
+
+/** Throws when the module is not the one that it knows. */
+export function createEngine(): Engine & { state(): EngineState } {
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MOST_MEMORY_BYTES }))
+  const newHost = (): Host => ({
+    instance: createMinijinja(module, OWN_UNITS),
+    compiled: new Map(),
+    compiledBytes: 0,
+    isFresh: true,
+  })
+  let host = newHost()
+  let stumble: Stumble | undefined
+  let unitsTaken = 0
+
+  const filters = createFilters((units) => host.instance.charge(units))
+
+  const newEnvironment = (): Environment => {
+    host.instance.setBudget(OWN_UNITS)
+    const environment = host.instance.newEnvironment()
+    // It would tell of the machinery.
+    environment.removeGlobal('debug')
+    for (const [name, filter] of Object.entries(filters))
+      environment.addFilter(name, (value, ...given) => {
+        try {
+          return filter(value, ...given)
+        } catch (error) {
+          if (!(error instanceof FilterProblem)) throw error
+          stumble ??= { type: 'filter', name, problem: error.message }
+          return NO_VALUE
+        }
+      })
+    environment.addFilter(MISSING_FILTER, (index) => {
+      stumble ??= { type: 'missing', index: Number(index) }
+      return NO_VALUE
+    })
+    return environment
+  }
+
+  /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLost. */
+  const compile = (part: TemplatePart, source: string, isForAll: boolean): Compiled => {
+    const name = part === 'html_body' ? 'template.html' : 'template.txt'
+    const environment = newEnvironment()
+    host.isFresh = false
+    const units = COMPILE_UNITS + COMPILE_UNITS_A_BYTE * source.length
+    host.instance.setBudget(units)
+    const adapted = adaptedSource(source, { isForAll, charge: (more) => host.instance.charge(more) })
+    const sizeBytes = ENVIRONMENT_BYTES + BYTES_A_SOURCE_BYTE * adapted.source.length
+    try {
+      environment.addTemplate(name, adapted.source)
+      return { environment, name, source, sizeBytes, variables: adapted.variables }
+    } catch (error) {
+      if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
+    }
+    // As its author wrote it: the fault is theirs, or something was rewritten that should not have been.
+    host.instance.setBudget(units)
+    environment.addTemplate(name, source)
+    return { environment, name, source, sizeBytes, variables: [] }
+  }
+
+  const release = ({ environment }: Compiled): void => {
+    host.instance.setBudget(OWN_UNITS)
+    environment.free()
+  }
+
+  /** The template compiled, and kept for the next time. */
+  const kept = (part: TemplatePart, source: string): Compiled => {
+    const key = `${part === 'html_body' ? 'html' : 'text'} ${source}`
+    const known = host.compiled.get(key)
+    if (known) {
+      host.compiled.delete(key)
+      host.compiled.set(key, known)
+      return known
+    }
+    const made = compile(part, source, false)
+    host.compiled.set(key, made)
+    host.compiledBytes += made.sizeBytes
+    for (const [oldKey, old] of host.compiled) {
+      if (host.compiledBytes <= MOST_COMPILED_BYTES || old === made) break
+      host.compiled.delete(oldKey)
+      host.compiledBytes -= old.sizeBytes
+      release(old)
+    }
+    return made
+  }
+
+  /** Runs what may lose the instance; what lacked memory in a used one is run again in a fresh one. */
+  const inHost = <T>(act: () => T): T => {
+    const wasFresh = host.isFresh
+    try {
+      return act()
+    } catch (error) {
+      if (!(error instanceof InstanceLost)) throw error
+      const isOutOfUnits = host.instance.budget() < 0
+      host = newHost()
+      if (isOutOfUnits || wasFresh) throw error
+    }
+    try {
+      return act()
+    } catch (error) {
+      if (error instanceof InstanceLost) host = newHost()
+      throw error
+    }
+  }
+
+  const renderPart = (part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault => {
+    let left = units
+    const run = (compiled: Compiled): string => {
+      stumble = undefined
+      host.instance.setBudget(left)
+      try {
+        return compiled.environment.render(compiled.name, variablesFor(compiled, data), MOST_OUTPUT_BYTES)
+      } finally {
+        const unused = Math.max(host.instance.budget(), 0)
+        unitsTaken += left - unused
+        left = unused
+      }
+    }
+    /** Of the template that ran: what a filter told, or minijinja. */
+    const faultOf = (error: unknown, variables: readonly string[]): TemplateFault => {
+      if (error instanceof InstanceLost) return limitFault(part)
+      if (error instanceof OutputTooLong) return lengthFault(part, MOST_OUTPUT_BYTES)
+      if (!(error instanceof MinijinjaError)) throw error
+      const said = saidBy(error.message)
+      if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
+      if (stumble) return faultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
+      return isMissing(said) ? missingFault(part, said.line, undefined) : otherFault(part, said)
+    }
+    let variables: readonly string[] = []
+    stumble = undefined
+    try {
+      return inHost(() => {
+        left = units
+        const compiled = kept(part, source)
+        variables = compiled.variables
+        return run(compiled)
+      })
+    } catch (error) {
+      const fault = faultOf(error, variables)
+      if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
+      // Once more, with the work that is left, to hear the name.
+      return nameMissing(part, source, fault, run)
+    }
+  }
+
+  const nameMissing = (
+    part: TemplatePart,
+    source: string,
+    fault: TemplateFault,
+    run: (compiled: Compiled) => string,
+  ): TemplateFault => {
+    try {
+      const compiled = compile(part, source, true)
+      try {
+        run(compiled)
+      } catch (error) {
+        if (!(error instanceof MinijinjaError)) throw error
+        if (stumble?.type === 'missing')
+          return missingFault(part, saidBy(error.message).line, compiled.variables[stumble.index])
+      } finally {
+        if (host.instance.budget() >= 0) release(compiled)
+      }
+    } catch (error) {
+      if (error instanceof InstanceLost) host = newHost()
+    }
+    return fault
+  }
+
+  const knownNames = { filter: new Map<string, boolean>(), test: new Map<string, boolean>() }
+  const isKnown = (kind: 'filter' | 'test', name: string): boolean => {
+    const known = knownNames[kind].get(name)
+    if (known !== undefined) return known
+    const environment = newEnvironment()
+    environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
+    const answer = environment.render('known.txt', { name }, MOST_OUTPUT_BYTES) === 'true'
+    environment.free()
+    // A tenant can ask for any number of names.
+    if (answer) knownNames[kind].set(name, answer)
+    return answer
+  }
+
+  return {
+    render(source, dataJson, share) {
+      unitsTaken = 0
+      const data = variablesOf(dataJson)
+      if ('message' in data) return { kind: 'fault', fault: data }
+      const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_A_DATA_BYTE * dataJson.length))
+      const parts: { -readonly [K in keyof RenderedParts]: RenderedParts[K] } = {}
+      for (const [key, part] of PARTS) {
+        const text = source[key]
+        if (text === undefined) continue
+        const rendered = renderPart(part, text, data, units - unitsTaken)
+        if (typeof rendered !== 'string') return { kind: 'fault', fault: rendered }
+        // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
+        parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
+      }
+      if (host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) host = newHost()
+      return { kind: 'rendered', parts }
+    },
+
+    check(source) {
+      const faults: TemplateFault[] = []
+      for (const [key, part] of PARTS) {
+        const text = source[key]
+        if (text === undefined) continue
+        try {
+          inHost(() => kept(part, text))
+          const fault = lint(part, text, {
+            isFilter: (name) => isKnown('filter', name),
+            isTest: (name) => isKnown('test', name),
+          })
+          if (fault) faults.push(fault)
+        } catch (error) {
+          if (error instanceof InstanceLost) faults.push(limitFault(part))
+          else if (error instanceof MinijinjaError) faults.push(otherFault(part, saidBy(error.message)))
+          else throw error
+        }
+      }
+      return faults
+    },
+
+    state: () => ({
+      unitsTaken,
+      memoryBytes: host.instance.memoryBytes(),
+      compiledTemplates: host.compiled.size,
+    }),
+  }
+}
+
+interface Variables {
+  readonly sizeBytes: number
+  readonly entries: readonly (readonly [string, unknown])[]
+}
+
+function variablesOf(dataJson: string): Variables | TemplateFault {
+  if (depthOf(dataJson) > MOST_DATA_DEPTH)
+    return dataFault('limit', `template_data nests deeper than ${MOST_DATA_DEPTH} levels: make it flatter.`)
+  let data: unknown
+  try {
+    data = JSON.parse(dataJson)
+  } catch {
+    data = undefined
+  }
+  if (typeof data !== 'object' || data === null || Array.isArray(data))
+    return dataFault('error', 'template_data must be a JSON object.')
+  return { sizeBytes: dataJson.length, entries: Object.entries(data) }
+}
+
+const ASCII_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+/** Below it, variables are handed over without a look at which are needed. */
+const SMALL_DATA_BYTES = 4 * KiB
+
+/** Only what the template can mention: taking in large data costs more than most templates do with it. */
+function variablesFor(compiled: Compiled, { entries, sizeBytes }: Variables): Readonly<Record<string, unknown>> {
+  if (sizeBytes < SMALL_DATA_BYTES) return Object.fromEntries(entries)
+  compiled.words ??= new Set(compiled.source.match(/[A-Za-z_][A-Za-z0-9_]*/g))
+  const { words } = compiled
+  return Object.fromEntries(entries.filter(([name]) => words.has(name) || !ASCII_NAME.test(name)))
+}
+
+/** How deep lists and objects lie in each other in a JSON text. */
+function depthOf(json: string): number {
+  let depth = 0
+  let most = 0
+  let isInString = false
+  for (let at = 0; at < json.length; at++) {
+    const code = json.charCodeAt(at)
+    if (isInString) {
+      if (code === BACKSLASH) at++
+      else if (code === QUOTE) isInString = false
+    } else if (code === QUOTE) isInString = true
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) most = Math.max(most, ++depth)
+    else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth--
+  }
+  return most
+}
+
+const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]

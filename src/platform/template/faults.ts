@@ -1,0 +1,83 @@
+/** @module What is wrong with a template, as its author needs it, out of what minijinja says. */
+import type { TemplateFault, TemplatePart } from './renderer.ts'
+
+export function faultAt(
+  part: TemplatePart,
+  line: number | undefined,
+  kind: TemplateFault['kind'],
+  problem: string,
+): TemplateFault {
+  const at = line === undefined ? part : `${part}, line ${line}`
+  return { part, line, variable: undefined, kind, message: `${at}: ${problem}.` }
+}
+
+/** @param variable as it stands in the source, where it is known */
+export function missingFault(
+  part: TemplatePart,
+  line: number | undefined,
+  variable: string | undefined,
+): TemplateFault {
+  const what = variable === undefined ? 'a variable' : `the variable "${variable}"`
+  return { ...faultAt(part, line, 'undefined', `${what} is missing in template_data`), variable }
+}
+
+/** Of a part as a whole. */
+const partFault = (part: TemplatePart, problem: string): TemplateFault => ({
+  part,
+  line: undefined,
+  variable: undefined,
+  kind: 'limit',
+  message: `${part} ${problem}.`,
+})
+
+export const limitFault = (part: TemplatePart): TemplateFault =>
+  partFault(part, 'takes too much time or memory to render: make it do less')
+
+export const lengthFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${mostBytes} bytes when it is rendered: make it shorter`)
+
+export const sourceFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${mostBytes} bytes: make it shorter`)
+
+/** What all parts suffer from. */
+export const dataFault = (kind: TemplateFault['kind'], message: string): TemplateFault => ({
+  part: undefined,
+  line: undefined,
+  variable: undefined,
+  kind,
+  message,
+})
+
+export interface Said {
+  /** Without the line and what is around it in the source. */
+  readonly text: string
+  readonly line: number | undefined
+}
+
+/** Such as `unknown filter: filter x is unknown (in template.html:2)`, then perhaps the source around it. */
+const SAID = /^(?<text>[\s\S]*?) \(in template\.(?:html|txt):(?<line>\d+)\)(?:\n|$)/
+
+export function saidBy(message: string): Said {
+  const { text = message.split('\n', 1)[0] ?? '', line } = SAID.exec(message)?.groups ?? {}
+  return { text, line: line === undefined ? undefined : Number(line) }
+}
+
+export const isMissing = ({ text }: Said): boolean => text === 'undefined value'
+
+const SYNTAX = 'syntax error: '
+/** Kinds of minijinja's errors whose text goes on with all that there is to know. */
+const KIND =
+  /^(?:syntax error|invalid operation|unknown (?:filter|function|method|test)|template not found|missing argument|too many arguments|cannot deserialize|could not render include): /
+
+/** Those that do not say more, in words that do. */
+const BARE: Readonly<Record<string, string>> = {
+  'too many arguments': 'a filter, test or function has too many arguments',
+  'missing argument': 'a filter, test or function lacks an argument',
+  'unknown method': 'a method is unknown, or has other arguments',
+}
+
+/** A fault of any other kind. */
+export function otherFault(part: TemplatePart, { text, line }: Said): TemplateFault {
+  const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
+  return faultAt(part, line, kind, BARE[text] ?? text.replace(KIND, ''))
+}

@@ -1,0 +1,229 @@
+/**
+ * @module The filters that authors who know Jinja expect and minijinja has not, or has with other arguments. Each depends on its arguments alone, and takes
+ * work from the render's budget. What they give is plain text: in HTML it is escaped.
+ */
+
+import { createCurrencyFilter } from './currency-filter.ts'
+import { dateText } from './date-filter.ts'
+import {
+  argumentsOf,
+  type Charge,
+  charactersOf,
+  FilterProblem,
+  flagOf,
+  MOST_WIDTH,
+  numberOf,
+  sliceOf,
+  textOf,
+  widthOf,
+} from './filter-arguments.ts'
+import { fixed, formatted } from './format-filter.ts'
+import { wrapped } from './wrap-filter.ts'
+
+export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
+
+/** By name. @param charge of the render that is under way */
+export function createFilters(charge: Charge): Readonly<Record<string, Filter>> {
+  const currency = createCurrencyFilter()
+  const paid = (text: string): string => {
+    charge(text.length)
+    return text
+  }
+  const input = (value: unknown): string => paid(textOf(value))
+  /** What is looked at character by character, or taken apart. */
+  const slowInput = (value: unknown): string => {
+    const text = textOf(value)
+    charge(SLOW_UNITS * text.length)
+    return text
+  }
+  return {
+    center: (value, ...given) => {
+      const text = input(value)
+      const width = widthOf(argumentsOf(given, ['width']).get('width'), 'width', 80)
+      const padding = width - lengthOf(text)
+      if (padding <= 0) return text
+      // Which side has one more is as Python decides it.
+      const left = Math.floor(padding / 2) + (padding & width & 1)
+      return ' '.repeat(left) + text + ' '.repeat(padding - left)
+    },
+    currency: (value, ...given) => {
+      const args = argumentsOf(given, ['code', 'locale'])
+      charge(INTL_UNITS)
+      return currency(numberOf(value), args.get('code'), args.get('locale'))
+    },
+    date: (value, ...given) => {
+      const args = argumentsOf(given, ['format', 'timezone'])
+      const format = args.get('format') ?? '%Y-%m-%d'
+      const zone = args.get('timezone')
+      if (typeof format !== 'string' || format.length > MOST_WIDTH) throw new FilterProblem('needs a format')
+      charge((zone === undefined ? PIECE_UNITS : INTL_UNITS) + SLOW_UNITS * format.length)
+      return dateText(value, format, zone)
+    },
+    filesizeformat: (value, ...given) =>
+      fileSize(numberOf(value, 'of bytes'), flagOf(argumentsOf(given, ['binary']).get('binary'), false)),
+    /** Followed by minijinja's: a float that is whole is written with its point. */
+    __float: (value, ...given) => {
+      const number = parsedNumber(value)
+      if (number !== undefined) return String(number)
+      return String(numberOf(argumentsOf(given, ['default']).get('default') ?? 0, 'as default'))
+    },
+    format: (value, ...given) => formatted(input(value), given, charge),
+    indent: (value, ...given) => {
+      const args = argumentsOf(given, ['width', 'first', 'blank'])
+      const width = args.get('width')
+      const by = typeof width === 'string' ? width.slice(0, MOST_WIDTH) : ' '.repeat(widthOf(width, 'width', 4))
+      const lines = linesOf(slowInput(value))
+      charge(lines.length * by.length)
+      const isBlankToo = flagOf(args.get('blank'), false)
+      const text = lines.map((line, at) => (at > 0 && (line !== '' || isBlankToo) ? by + line : line)).join('\n')
+      return flagOf(args.get('first'), false) ? by + text : text
+    },
+    int: (value, ...given) => {
+      const args = argumentsOf(given, ['default', 'base'])
+      const base = widthOf(args.get('base'), 'base', 10, 2)
+      if (typeof value === 'bigint') return value
+      if (base !== 10) throw new FilterProblem('knows numbers of base 10 only')
+      const number = parsedNumber(value)
+      if (number === undefined) return Math.trunc(numberOf(args.get('default') ?? 0, 'as default'))
+      if (Math.abs(number) > MOST_WHOLE_NUMBER) throw new FilterProblem('needs a smaller number')
+      return Number.isSafeInteger(Math.trunc(number)) ? Math.trunc(number) : BigInt(Math.trunc(number))
+    },
+    __round: (value, ...given) => {
+      const args = argumentsOf(given, ['precision', 'method'])
+      const precision = widthOf(args.get('precision'), 'precision', 0)
+      const method = args.get('method')
+      if (method !== 'ceil' && method !== 'floor' && method !== 'common')
+        throw new FilterProblem('needs a method: "common", "ceil" or "floor"')
+      const number = numberOf(value)
+      if (precision > MOST_ROUNDED_DIGITS) return String(number)
+      if (method === 'common') return String(Number(fixed(Math.abs(number), precision)) * Math.sign(number))
+      const factor = 10 ** precision
+      return String((method === 'ceil' ? Math.ceil(number * factor) : Math.floor(number * factor)) / factor)
+    },
+    truncate: (value, ...given) => {
+      const args = argumentsOf(given, ['length', 'killwords', 'end', 'leeway'])
+      const end = textOf(args.get('end') ?? '...')
+      const length = widthOf(args.get('length'), 'length', 255)
+      const text = input(value)
+      const characters = charactersOf(text)
+      const kept = length - lengthOf(end)
+      if (kept < 0) throw new FilterProblem(`needs a length of at least ${lengthOf(end)}, for what it ends with`)
+      if (characters.length <= length + widthOf(args.get('leeway'), 'leeway', 5)) return text
+      const start = sliceOf(characters, 0, kept)
+      const lastSpace = flagOf(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
+      return (lastSpace < 0 ? start : start.slice(0, lastSpace)) + end
+    },
+    urlencode: (value) => {
+      if (typeof value !== 'object' || value === null) return paid(percentEncoded(input(value)))
+      if (!(value instanceof Map) && !Array.isArray(value))
+        throw new FilterProblem('needs a text, mapping or list of pairs')
+      return [...(value as Iterable<unknown>)]
+        .map((pair) => {
+          charge(PIECE_UNITS)
+          return `${queryPart(pair, 0, paid)}=${queryPart(pair, 1, paid)}`
+        })
+        .join('&')
+    },
+    wordcount: (value) => slowInput(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+    wordwrap: (value, ...given) => {
+      const args = argumentsOf(given, ['width', 'break_long_words', 'wrapstring', 'break_on_hyphens'])
+      const wrapString = textOf(args.get('wrapstring') ?? '\n')
+      const width = widthOf(args.get('width'), 'width', 79, 1)
+      const text = textOf(value)
+      charge(WRAP_UNITS * text.length)
+      const lines = linesOf(text)
+      // Each character or line may have a break behind it.
+      charge(PIECE_UNITS * lines.length + (Math.ceil(text.length / width) + lines.length) * wrapString.length)
+      return lines
+        .map((line) =>
+          wrapped(line, {
+            width,
+            breaksWords: flagOf(args.get('break_long_words'), true),
+            breaksAtHyphens: flagOf(args.get('break_on_hyphens'), true),
+          }).join(wrapString),
+        )
+        .join(wrapString)
+    },
+    xmlattr: (value, ...given) => {
+      const isSpaced = flagOf(argumentsOf(given, ['autospace']).get('autospace'), true)
+      if (!(value instanceof Map)) throw new FilterProblem('needs a mapping')
+      const attributes = [...(value as ReadonlyMap<unknown, unknown>)]
+        .filter(([, of]) => of !== undefined && of !== null)
+        .map(([name, of]) => {
+          charge(PIECE_UNITS)
+          const key = input(name)
+          if (/[\s/>=]/.test(key) || key === '') throw new FilterProblem(`cannot have the attribute name "${key}"`)
+          return `${escaped(key)}="${escaped(input(of))}"`
+        })
+      return (isSpaced && attributes.length > 0 ? ' ' : '') + attributes.join(' ')
+    },
+  }
+}
+
+/** Texts that are longer are no numbers. */
+const MOST_NUMBER_LENGTH = 400
+
+/** Whole numbers beyond it are not exact in minijinja. */
+const MOST_WHOLE_NUMBER = 2 ** 62
+
+/** A double has no more digits behind its point that could be rounded away. */
+const MOST_ROUNDED_DIGITS = 20
+
+/** A number, or a text that is one as Python reads it; undefined: neither. */
+function parsedNumber(value: unknown): number | undefined {
+  if (typeof value === 'boolean') return Number(value)
+  if (typeof value === 'bigint') return Number(value)
+  if (typeof value === 'string' && value.length > MOST_NUMBER_LENGTH) return undefined
+  if (typeof value === 'string' && !/^\s*[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?\s*$/i.test(value)) return undefined
+  const number = typeof value === 'string' ? Number(value.replaceAll('_', '')) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined
+}
+
+/** Units for a character that is looked at by itself, and for a piece that is handled by itself: an attribute, a pair. */
+const SLOW_UNITS = 12
+const WRAP_UNITS = 30
+const PIECE_UNITS = 100
+/** For a zone or language: as if its formatter were made each time, since what is kept must not decide what a render takes. */
+const INTL_UNITS = 5000
+
+const lengthOf = (text: string): number => charactersOf(text).length
+
+/** As Python's `splitlines` takes a text that ends with one more line break. */
+const linesOf = (text: string): readonly string[] => {
+  const lines = `${text}\n`.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
+  lines.pop()
+  return lines
+}
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found)
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&#34;',
+  "'": '&#39;',
+}
+
+/** Everything but unreserved characters and `/` (RFC 3986 §2.3). */
+const percentEncoded = (text: string): string =>
+  encodeURIComponent(text.toWellFormed())
+    .replace(/[!'()*]/g, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%2F', '/')
+
+function queryPart(pair: unknown, index: number, paid: (text: string) => string): string {
+  if (!Array.isArray(pair) || pair.length !== 2) throw new FilterProblem('needs a text, mapping or list of pairs')
+  return paid(percentEncoded(paid(textOf(pair[index]))))
+    .replaceAll('/', '%2F')
+    .replaceAll('%20', '+')
+}
+
+const PREFIXES = ['k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y']
+
+function fileSize(bytes: number, isBinary: boolean): string {
+  const base = isBinary ? 1024 : 1000
+  if (bytes === 1) return '1 Byte'
+  if (bytes < base) return `${Math.trunc(bytes)} Bytes`
+  const step = Math.max(1, PREFIXES.findIndex((_, at) => bytes < base ** (at + 2)) + 1 || PREFIXES.length)
+  const prefix = PREFIXES[step - 1] ?? ''
+  return `${(bytes / base ** step).toFixed(1)} ${isBinary ? `${prefix === 'k' ? 'K' : prefix}i` : prefix}B`
+}

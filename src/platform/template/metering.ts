@@ -1,0 +1,431 @@
+/**
+ * @module Puts a meter into a WASM module, so that what runs in it ends after so much work, whatever it is: in a Worker nothing else can stop it. Every
+ * turn of a loop, every call of a function and every call of the host takes units from the exported global `budget`, copying and filling memory as
+ * many as it has bytes for; once it is below 0 the module traps. Reads the binary format of WebAssembly 1.0 with bulk memory (§5 of its
+ * specification) and throws on whatever else it finds.
+ */
+import { KiB, MiB } from '../units.ts'
+
+export interface MeterOptions {
+  /** The memory's maximum: whole pages of 64 KiB. */
+  readonly mostBytes: number
+}
+
+/** Name of the exported global: i32, mutable. The host sets it before a call and reads afterwards what is left. */
+export const BUDGET_GLOBAL = 'budget'
+
+const PAGE_BYTES = 64 * KiB
+
+/** Units that a call of the host takes: it leaves the module and makes or reads a value. */
+const HOST_CALL_COST = 6
+/** A unit is for so many bytes that are copied or filled, as a power of 2. */
+const BYTES_OF_A_UNIT_LOG2 = 5
+
+/** A loop's turn takes more when there is more in it; at most so much, since no turn goes all ways through a long one. */
+const INSTRUCTIONS_OF_A_UNIT = 32
+const MOST_LOOP_COST = 8
+
+const SECTION = { type: 1, import: 2, function: 3, memory: 5, global: 6, export: 7, code: 10 } as const
+
+const I32 = 0x7f
+const OP = {
+  unreachable: 0x00,
+  block: 0x02,
+  loop: 0x03,
+  if: 0x04,
+  end: 0x0b,
+  call: 0x10,
+  localGet: 0x20,
+  localTee: 0x22,
+  globalGet: 0x23,
+  globalSet: 0x24,
+  i32Const: 0x41,
+  i32LtS: 0x48,
+  i32Sub: 0x6b,
+  i32ShrU: 0x76,
+  misc: 0xfc,
+} as const
+const EMPTY_BLOCK = 0x40
+const MEMORY_COPY = 10
+const MEMORY_FILL = 11
+
+/** @returns the module with a meter in it; throws on a module that it does not understand all of */
+export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
+  const mostPages = Math.floor(mostBytes / PAGE_BYTES)
+  const input = createReader(wasm)
+  const out = createWriter(2 * wasm.length + MiB)
+  const header = input.bytes(8)
+  if (Buffer.compare(header, Buffer.from('0061736d01000000', 'hex')) !== 0) throw new Error('this is no WASM module')
+  out.bytes(header)
+
+  const paramsOfType: number[] = []
+  const typeOfFunction: number[] = []
+  let importedFunctions = 0
+  let globals = 0
+  const seen = new Set<number>()
+
+  while (!input.isAtEnd()) {
+    const id = input.byte()
+    const sizeBytes = input.u32()
+    const section = createReader(input.bytes(sizeBytes))
+    seen.add(id)
+    const body = createWriter(id === SECTION.code ? 2 * sizeBytes + MiB : sizeBytes + 64)
+    switch (id) {
+      case SECTION.type:
+        for (let left = section.u32(); left > 0; left--) {
+          expect(section.byte() === 0x60, 'a type that is no function')
+          const params = section.u32()
+          section.bytes(params)
+          section.bytes(section.u32())
+          paramsOfType.push(params)
+        }
+        break
+      case SECTION.import:
+        for (let left = section.u32(); left > 0; left--) {
+          section.bytes(section.u32())
+          section.bytes(section.u32())
+          expect(section.byte() === 0x00, 'an import that is no function')
+          section.u32()
+          importedFunctions++
+        }
+        break
+      case SECTION.function:
+        for (let left = section.u32(); left > 0; left--) typeOfFunction.push(section.u32())
+        break
+      case SECTION.memory: {
+        expect(section.u32() === 1, 'more than one memory')
+        const hasMaximum = section.byte()
+        expect(hasMaximum <= 1, 'limits of an unknown kind')
+        const pages = section.u32()
+        if (hasMaximum) section.u32()
+        expect(pages <= mostPages, 'a memory that begins above its bound')
+        body.u32(1)
+        body.byte(1)
+        body.u32(pages)
+        body.u32(mostPages)
+        break
+      }
+      case SECTION.global: {
+        globals = section.u32()
+        body.u32(globals + 1)
+        body.bytes(section.rest())
+        body.bytes([I32, 1, OP.i32Const, 0, OP.end])
+        break
+      }
+      case SECTION.export: {
+        expect(seen.has(SECTION.global), 'exports before globals')
+        body.u32(section.u32() + 1)
+        body.bytes(section.rest())
+        body.u32(BUDGET_GLOBAL.length)
+        body.bytes(Buffer.from(BUDGET_GLOBAL))
+        body.byte(0x03)
+        body.u32(globals)
+        break
+      }
+      case SECTION.code: {
+        expect(
+          seen.has(SECTION.global) && seen.has(SECTION.export) && seen.has(SECTION.memory),
+          'no globals, exports or memory',
+        )
+        const functions = section.u32()
+        body.u32(functions)
+        for (let index = 0; index < functions; index++) {
+          const code = createReader(section.bytes(section.u32()))
+          const params = paramsOfType[typeOfFunction[index] ?? -1]
+          expect(params !== undefined, 'a function without a type')
+          const metered = meterFunction(code, { params, importedFunctions, budget: globals })
+          body.u32(metered.length)
+          body.bytes(metered)
+        }
+        break
+      }
+      default:
+    }
+    const isChanged = body.length() > 0
+    out.byte(id)
+    out.u32(isChanged ? body.length() : sizeBytes)
+    out.bytes(isChanged ? body.result() : section.all)
+  }
+  expect(seen.has(SECTION.code), 'no code')
+  return out.result()
+}
+
+interface FunctionFacts {
+  readonly params: number
+  /** Functions with an index below it are the host's. */
+  readonly importedFunctions: number
+  /** Index of the global. */
+  readonly budget: number
+}
+
+function meterFunction(code: Reader, { params, importedFunctions, budget }: FunctionFacts): Uint8Array {
+  const out = createWriter(4 * code.all.length + 256)
+  const groups = code.u32()
+  let locals = params
+  const declaredFrom = code.at()
+  for (let left = groups; left > 0; left--) {
+    locals += code.u32()
+    code.byte()
+  }
+  const declared = code.all.subarray(declaredFrom, code.at())
+  // One more for the length of what is copied. Never used in most functions, and free there.
+  out.u32(groups + 1)
+  out.bytes(declared)
+  out.u32(1)
+  out.byte(I32)
+  const length = locals
+
+  const check = (): void => {
+    out.byte(OP.globalGet)
+    out.u32(budget)
+    out.bytes([OP.i32Const, 0, OP.i32LtS, OP.if, EMPTY_BLOCK, OP.unreachable, OP.end])
+  }
+  const charge = (units: number): void => {
+    out.byte(OP.globalGet)
+    out.u32(budget)
+    out.byte(OP.i32Const)
+    out.s32(units)
+    out.byte(OP.i32Sub)
+    out.byte(OP.globalSet)
+    out.u32(budget)
+    check()
+  }
+  const chargeLength = (): void => {
+    out.byte(OP.localTee)
+    out.u32(length)
+    out.byte(OP.globalGet)
+    out.u32(budget)
+    out.byte(OP.localGet)
+    out.u32(length)
+    out.byte(OP.i32Const)
+    out.s32(BYTES_OF_A_UNIT_LOG2)
+    out.bytes([OP.i32ShrU, OP.i32Sub, OP.globalSet])
+    out.u32(budget)
+    check()
+  }
+
+  let copiedTo = code.at()
+  const copyUntil = (end: number): void => {
+    out.bytes(code.all.subarray(copiedTo, end))
+    copiedTo = end
+  }
+  const costs = loopCosts(code)
+  charge(1)
+  let loops = 0
+  while (!code.isAtEnd()) {
+    const start = code.at()
+    const opcode = code.byte()
+    if (opcode === OP.loop) {
+      skipImmediates(code, opcode)
+      copyUntil(code.at())
+      charge(costs[loops++] ?? 1)
+    } else if (opcode === OP.call) {
+      const callee = code.u32()
+      if (callee >= importedFunctions) continue
+      copyUntil(start)
+      charge(HOST_CALL_COST)
+    } else if (opcode === OP.misc) {
+      const sub = code.u32()
+      skipMiscImmediates(code, sub)
+      if (sub !== MEMORY_COPY && sub !== MEMORY_FILL) continue
+      copyUntil(start)
+      chargeLength()
+    } else skipImmediates(code, opcode)
+  }
+  copyUntil(code.at())
+  return out.result()
+}
+
+/** What a turn of each loop takes, in their order: more for longer ones. Leaves the reader where it was. */
+function loopCosts(code: Reader): readonly number[] {
+  const from = code.at()
+  const instructions: number[] = []
+  /** For each block that is open, the loop around its instructions; -1: none. */
+  const open = [-1]
+  while (!code.isAtEnd()) {
+    const opcode = code.byte()
+    if (opcode === OP.misc) skipMiscImmediates(code, code.u32())
+    else skipImmediates(code, opcode)
+    const around = open.at(-1) ?? -1
+    if (opcode === OP.end) open.pop()
+    else if (opcode === OP.loop) open.push(instructions.push(0) - 1)
+    else if (opcode === OP.block || opcode === OP.if) open.push(around)
+    if (around >= 0) instructions[around] = (instructions[around] ?? 0) + 1
+  }
+  code.goTo(from)
+  return instructions.map((count) => Math.min(1 + Math.floor(count / INSTRUCTIONS_OF_A_UNIT), MOST_LOOP_COST))
+}
+
+/** Goes past what belongs to an instruction; throws on one that is unknown. */
+function skipImmediates(code: Reader, opcode: number): void {
+  switch (opcode) {
+    // block, loop, if: an empty or value type is a byte, any other the index of a type.
+    case 0x02:
+    case 0x03:
+    case 0x04:
+      code.s33()
+      return
+    // br, br_if, call, local.get, local.set, local.tee, global.get, global.set
+    case 0x0c:
+    case 0x0d:
+    case 0x10:
+    case 0x20:
+    case 0x21:
+    case 0x22:
+    case 0x23:
+    case 0x24:
+      code.u32()
+      return
+    case 0x0e: // br_table
+      for (let left = code.u32() + 1; left > 0; left--) code.u32()
+      return
+    case 0x11: // call_indirect
+      code.u32()
+      code.u32()
+      return
+    case 0x3f: // memory.size
+    case 0x40: // memory.grow
+      expect(code.byte() === 0, 'a memory other than the first')
+      return
+    case 0x41: // i32.const
+      code.s33()
+      return
+    case 0x42: // i64.const
+      code.s64()
+      return
+    case 0x43: // f32.const
+      code.bytes(4)
+      return
+    case 0x44: // f64.const
+      code.bytes(8)
+      return
+  }
+  // Loads and stores: alignment and offset.
+  if (opcode >= 0x28 && opcode <= 0x3e) {
+    code.u32()
+    code.u32()
+    return
+  }
+  // unreachable, nop, else, end, return, drop, select; comparisons and arithmetic.
+  const isPlain =
+    opcode === 0x00 ||
+    opcode === 0x01 ||
+    opcode === 0x05 ||
+    opcode === 0x0b ||
+    opcode === 0x0f ||
+    opcode === 0x1a ||
+    opcode === 0x1b ||
+    (opcode >= 0x45 && opcode <= 0xc4)
+  expect(isPlain, `the unknown instruction 0x${opcode.toString(16)}`)
+}
+
+function skipMiscImmediates(code: Reader, sub: number): void {
+  // Conversions that saturate.
+  if (sub <= 7) return
+  if (sub === MEMORY_COPY) expect(code.byte() === 0 && code.byte() === 0, 'a memory other than the first')
+  else if (sub === MEMORY_FILL) expect(code.byte() === 0, 'a memory other than the first')
+  else expect(false, `the unknown instruction 0xfc ${sub}`)
+}
+
+function expect(isSo: boolean, problem: string): asserts isSo {
+  if (!isSo) throw new Error(`the WASM module cannot be metered: it has ${problem}`)
+}
+
+interface Reader {
+  readonly all: Uint8Array
+  at(): number
+  goTo(at: number): void
+  isAtEnd(): boolean
+  byte(): number
+  bytes(count: number): Uint8Array
+  rest(): Uint8Array
+  u32(): number
+  /** Goes past a signed number of at most 33 or 64 bits. */
+  s33(): void
+  s64(): void
+}
+
+function createReader(all: Uint8Array): Reader {
+  let at = 0
+  const byte = (): number => {
+    const value = all[at++]
+    if (value === undefined) throw new Error('the WASM module ends in the middle')
+    return value
+  }
+  const bytes = (count: number): Uint8Array => {
+    expect(at + count <= all.length, 'a length beyond its end')
+    at += count
+    return all.subarray(at - count, at)
+  }
+  const skipLeb = (mostBytes: number): void => {
+    for (let left = mostBytes; left > 0; left--) if (byte() < 0x80) return
+    expect(false, 'a number that is too long')
+  }
+  return {
+    all,
+    at: () => at,
+    goTo: (to) => {
+      at = to
+    },
+    isAtEnd: () => at === all.length,
+    byte,
+    bytes,
+    rest: () => bytes(all.length - at),
+    u32() {
+      let value = 0
+      for (let shift = 0; shift < 35; shift += 7) {
+        const next = byte()
+        value += (next & 0x7f) * 2 ** shift
+        if (next < 0x80) return value
+      }
+      throw new Error('the WASM module cannot be metered: it has a number that is too long')
+    },
+    s33: () => skipLeb(5),
+    s64: () => skipLeb(10),
+  }
+}
+
+interface Writer {
+  length(): number
+  byte(value: number): void
+  bytes(values: ArrayLike<number>): void
+  u32(value: number): void
+  s32(value: number): void
+  result(): Uint8Array<ArrayBuffer>
+}
+
+/** @param capacityBytes how much it can become */
+function createWriter(capacityBytes: number): Writer {
+  const all = new Uint8Array(capacityBytes)
+  let at = 0
+  const byte = (value: number): void => {
+    if (at === capacityBytes) throw new Error('the metered WASM module is larger than expected')
+    all[at++] = value
+  }
+  return {
+    length: () => at,
+    byte,
+    bytes(values) {
+      all.set(values, at)
+      at += values.length
+    },
+    u32(value) {
+      let left = value
+      for (; left >= 0x80; left = Math.floor(left / 0x80)) byte((left % 0x80) | 0x80)
+      byte(left)
+    },
+    s32(value) {
+      let left = value
+      for (;;) {
+        const low = left & 0x7f
+        left >>= 7
+        if ((left === 0 && (low & 0x40) === 0) || (left === -1 && (low & 0x40) !== 0)) {
+          byte(low)
+          return
+        }
+        byte(low | 0x80)
+      }
+    },
+    result: () => all.slice(0, at),
+  }
+}

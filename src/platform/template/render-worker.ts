@@ -1,0 +1,20 @@
+/**
+ * @module Entry of the render Worker: renders and checks templates, one request at a time. It holds no state that a result depends on: what it has compiled
+ * is only kept.
+ */
+import { createEngine } from './engine.ts'
+import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
+
+declare const self: Worker
+
+const post = (message: FromRenderWorker): void => self.postMessage(message)
+
+const engine = createEngine()
+
+self.onmessage = ({ data }: MessageEvent<ToRenderWorker>) => {
+  if (data.type === 'render')
+    post({ type: 'rendered', id: data.id, outcome: engine.render(data.source, data.dataJson, data.share) })
+  else post({ type: 'checked', id: data.id, faults: engine.check(data.source) })
+}
+
+post({ type: 'ready' })

@@ -1,0 +1,159 @@
+/**
+ * @module Finds the tags of a template and the tokens in them, for what minijinja does not tell. It need not be right about a template that does not compile,
+ * and nothing that must hold rests on it.
+ */
+
+export interface Token {
+  /** `name` has keywords too. */
+  readonly type: 'name' | 'string' | 'number' | 'operator'
+  readonly text: string
+  /** Offsets in the source. */
+  readonly start: number
+  readonly end: number
+}
+
+export interface Tag {
+  /** `{{ … }}` or `{% … %}` */
+  readonly type: 'print' | 'statement'
+  readonly start: number
+  readonly tokens: readonly Token[]
+}
+
+const OPENING = /\{\{|\{%|\{#/g
+const RAW = /[-+]?\s*raw\s*[-+]?%\}/y
+const END_OF_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
+const TOKEN =
+  /\s+|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
+
+/** Such a tag does not compile: there is not that much work in the budget. */
+const MOST_TOKENS_OF_A_TAG = 50_000
+
+export function* tagsOf(source: string): Generator<Tag> {
+  let at = 0
+  for (;;) {
+    OPENING.lastIndex = at
+    const opening = OPENING.exec(source)
+    if (!opening) return
+    at = opening.index + 2
+    if (opening[0] === '{#') {
+      const end = source.indexOf('#}', at)
+      if (end < 0) return
+      at = end + 2
+      continue
+    }
+    RAW.lastIndex = at
+    if (opening[0] === '{%' && RAW.test(source)) {
+      END_OF_RAW.lastIndex = RAW.lastIndex
+      if (!END_OF_RAW.test(source)) return
+      at = END_OF_RAW.lastIndex
+      continue
+    }
+    const type = opening[0] === '{{' ? 'print' : 'statement'
+    // `{{-` and `{%+` say what becomes of the white space before it.
+    if (source[at] === '-' || source[at] === '+') at++
+    const { tokens, end } = tokensUntil(source, at, type === 'print' ? '}}' : '%}')
+    yield { type, start: opening.index, tokens }
+    at = end
+  }
+}
+
+/** The tokens from `from` up to the end of the tag; brackets within it must close first, as in a mapping that ends with `}}`. */
+function tokensUntil(source: string, from: number, ending: string): { tokens: Token[]; end: number } {
+  const tokens: Token[] = []
+  let at = from
+  let depth = 0
+  while (at < source.length) {
+    if (depth <= 0) {
+      if (source.startsWith(ending, at)) return { tokens, end: at + 2 }
+      const next = source[at]
+      if ((next === '-' || next === '+') && source.startsWith(ending, at + 1)) return { tokens, end: at + 3 }
+    }
+    const quote = source[at]
+    if (quote === '"' || quote === "'") {
+      const end = endOfText(source, at)
+      tokens.push({ type: 'string', text: source.slice(at, end), start: at, end })
+      at = end
+      continue
+    }
+    TOKEN.lastIndex = at
+    const match = TOKEN.exec(source)
+    if (!match?.groups) break
+    const [text] = match
+    const { name, number, operator } = match.groups
+    const end = at + text.length
+    if (operator !== undefined) {
+      if ('([{'.includes(operator)) depth++
+      else if (')]}'.includes(operator)) depth--
+    }
+    const type = name !== undefined ? 'name' : number !== undefined ? 'number' : 'operator'
+    if (name ?? number ?? operator) tokens.push({ type, text, start: at, end })
+    if (tokens.length > MOST_TOKENS_OF_A_TAG) break
+    at = end
+  }
+  return { tokens, end: source.length }
+}
+
+/** Behind the quote that ends a text in quotes; the end of the source when none does. */
+function endOfText(source: string, start: number): number {
+  const quote = source[start]
+  for (let at = start + 1; at < source.length; at++) {
+    if (source[at] === quote) return at + 1
+    if (source[at] === '\\') at++
+  }
+  return source.length
+}
+
+/** A variable as it stands in the source: `user.name`, `items[0].price`. */
+export interface Path {
+  readonly start: number
+  readonly end: number
+  /** Indexes of its tokens; `after` is that of the token behind it. */
+  readonly first: number
+  readonly after: number
+}
+
+const KEYWORDS = new Set([
+  'and',
+  'or',
+  'not',
+  'if',
+  'else',
+  'in',
+  'is',
+  'true',
+  'false',
+  'none',
+  'True',
+  'False',
+  'None',
+  'recursive',
+  'as',
+])
+
+/** The variables in a tag; not names of filters, tests and named arguments, and not what is called. */
+export function* pathsOf({ tokens }: Tag): Generator<Path> {
+  for (let index = 0; index < tokens.length; index++) {
+    const token = tokens[index]
+    if (token?.type !== 'name' || KEYWORDS.has(token.text)) continue
+    const first = index
+    const last = endOfPath(tokens, index)
+    index = last
+    const before = tokens[first - 1]?.text
+    const isTest = before === 'is' || (before === 'not' && tokens[first - 2]?.text === 'is')
+    const next = tokens[last + 1]?.text
+    if (before === '.' || before === '|' || isTest || next === '(' || next === '[' || next === '=' || next === '.')
+      continue
+    yield { start: token.start, end: tokens[last]?.end ?? token.end, first, after: last + 1 }
+  }
+}
+
+/** Index of the last token of a path that begins at `first`. */
+function endOfPath(tokens: readonly Token[], first: number): number {
+  let last = first
+  for (;;) {
+    const [a, b, c] = [tokens[last + 1], tokens[last + 2], tokens[last + 3]]
+    if (a?.text === '.' && b?.type === 'name') last += 2
+    else if (a?.text === '[' && (b?.type === 'string' || b?.type === 'number') && c?.text === ']') last += 3
+    else return last
+  }
+}

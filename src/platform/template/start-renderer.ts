@@ -1,0 +1,295 @@
+/**
+ * @module The renderer on the main thread: who waits, whose turn it is, and the one Worker that renders, begun with the first template. A request waits in
+ * its account's queue; accounts take turns, `bulk` only while nobody has anything else. A request that ends the Worker, or keeps it busy for five
+ * seconds, is the only one that suffers.
+ *
+ * waiting → at work → answered
+ */
+import type { Clock, Millis, Timer } from '../clock.ts'
+import { AppError } from '../errors.ts'
+import { startWorker } from '../workers.ts'
+import { dataFault, sourceFault } from './faults.ts'
+import {
+  IDLE_MS,
+  LOOK_MS,
+  MOST_DATA_BYTES,
+  MOST_LOOKS_WHILE_STARTING,
+  MOST_SILENT_LOOKS,
+  MOST_SOURCE_BYTES,
+  MOST_WAITING,
+  MOST_WAITING_BYTES,
+  MOST_WAITING_BYTES_OF_ALL,
+  PENALTY_SHARE,
+  REQUEST_BYTES,
+  STRIKE_MS,
+  STRIKES,
+} from './limits.ts'
+import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
+import type { Renderer, RenderOutcome, RenderRequest, TemplateFault, TemplateSource } from './renderer.ts'
+
+export interface RendererOptions {
+  readonly clock: Clock
+  readonly log: { error(context: object, message: string): void; warn(context: object, message: string): void }
+  /** Starts the Worker; in its place for tests that want to end it. */
+  readonly newWorker?: () => Worker
+}
+
+type Urgency = RenderRequest['urgency']
+
+interface Job {
+  readonly id: number
+  readonly accountId: number
+  readonly sizeBytes: number
+  readonly message: (share: number) => ToRenderWorker
+  readonly answer: (message: FromRenderWorker) => void
+  readonly fail: (fault: TemplateFault) => void
+  readonly reject: (error: Error) => void
+}
+
+interface Queue {
+  readonly jobs: Readonly<Record<Urgency, Job[]>>
+  count: number
+  sizeBytes: number
+}
+
+/** An account whose renders ran out of something lately. */
+interface Offender {
+  strikes: readonly Millis[]
+  penaltyUntil: Millis
+}
+
+interface Running {
+  readonly worker: Worker
+  isReady: boolean
+  silentLooks: number
+}
+
+const NO_ANSWER = dataFault('limit', 'The template takes too much time or memory: make it do less.')
+
+export function createRenderer({ clock, log, newWorker = () => startWorker('render') }: RendererOptions): Renderer {
+  const queues = new Map<number, Queue>()
+  /** Accounts that have something waiting, in the order of their turns. */
+  const turns: Readonly<Record<Urgency, Set<number>>> = { now: new Set(), bulk: new Set() }
+  const offenders = new Map<number, Offender>()
+  let allBytes = 0
+  let current: Job | undefined
+  let running: Running | undefined
+  let timer: Timer | undefined
+  let isWatchingWork = false
+  let isClosed = false
+  let lastId = 0
+
+  const start = (): Running => {
+    const started: Running = { worker: newWorker(), isReady: false, silentLooks: 0 }
+    const { worker } = started
+    worker.onmessage = ({ data }: MessageEvent<FromRenderWorker>) => {
+      if (running !== started) return
+      started.silentLooks = 0
+      if (data.type === 'ready') started.isReady = true
+      else hear(data)
+    }
+    const died = (reason: string): void => {
+      if (running === started) bury(started, reason)
+    }
+    worker.onerror = (event) => died(event.message)
+    worker.addEventListener('close', () => died('closed'))
+    return started
+  }
+
+  const hear = (message: Exclude<FromRenderWorker, { type: 'ready' }>): void => {
+    const job = current
+    if (job?.id !== message.id) return
+    current = undefined
+    const isLimit =
+      message.type === 'rendered'
+        ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
+        : message.faults.some(({ kind }) => kind === 'limit')
+    if (isLimit) strike(job.accountId)
+    job.answer(message)
+    pump()
+  }
+
+  /** Answers for the request that a dead Worker had in hand, and goes on with a new one. */
+  const bury = (dead: Running, reason: string): void => {
+    running = undefined
+    dead.worker.terminate()
+    const guilty = current
+    current = undefined
+    log.error({ reason, accountId: guilty?.accountId }, 'render worker died')
+    if (guilty) {
+      // Says nothing of the template, and would be the same for the next one.
+      if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
+      else {
+        strike(guilty.accountId)
+        guilty.fail(NO_ANSWER)
+      }
+    }
+    pump()
+  }
+
+  const strike = (accountId: number): void => {
+    const now = clock.now()
+    const known = offenders.get(accountId)
+    const strikes = [...(known?.strikes ?? []).filter((at) => at > now - STRIKE_MS), now].slice(-STRIKES)
+    const penaltyUntil = strikes.length === STRIKES ? now + STRIKE_MS : (known?.penaltyUntil ?? now)
+    offenders.set(accountId, { strikes, penaltyUntil })
+  }
+
+  const shareOf = (accountId: number): number => {
+    const offender = offenders.get(accountId)
+    if (!offender) return 1
+    const now = clock.now()
+    if (offender.penaltyUntil > now) return PENALTY_SHARE
+    if (offender.strikes.every((at) => at <= now - STRIKE_MS)) offenders.delete(accountId)
+    return 1
+  }
+
+  const enqueue = (urgency: Urgency, job: Job): void => {
+    const queue = queues.get(job.accountId) ?? { jobs: { now: [], bulk: [] }, count: 0, sizeBytes: 0 }
+    const isFull = queue.count >= MOST_WAITING || queue.sizeBytes + job.sizeBytes > MOST_WAITING_BYTES
+    if (isFull || allBytes + job.sizeBytes > MOST_WAITING_BYTES_OF_ALL) {
+      const message = isFull
+        ? 'Too many of your templates wait to be rendered; try again in a moment.'
+        : 'Too many templates wait to be rendered; try again in a moment.'
+      job.reject(new AppError(503, 'server_busy', message, { retryAfterSeconds: 1 }))
+      return
+    }
+    queues.set(job.accountId, queue)
+    queue.jobs[urgency].push(job)
+    queue.count++
+    queue.sizeBytes += job.sizeBytes
+    allBytes += job.sizeBytes
+    turns[urgency].add(job.accountId)
+    pump()
+  }
+
+  /** Takes the next in turn out of the queues. */
+  const dequeue = (urgency: Urgency): Job | undefined => {
+    const [accountId] = turns[urgency]
+    const queue = accountId === undefined ? undefined : queues.get(accountId)
+    const job = queue?.jobs[urgency].shift()
+    if (accountId === undefined || !queue || !job) return undefined
+    // To the end of those who wait.
+    turns[urgency].delete(accountId)
+    if (queue.jobs[urgency].length > 0) turns[urgency].add(accountId)
+    queue.count--
+    queue.sizeBytes -= job.sizeBytes
+    allBytes -= job.sizeBytes
+    if (queue.count === 0) queues.delete(accountId)
+    return job
+  }
+
+  const pump = (): void => {
+    if (!isClosed && current === undefined) {
+      current = dequeue('now') ?? dequeue('bulk')
+      if (current) {
+        running ??= start()
+        running.worker.postMessage(current.message(shareOf(current.accountId)))
+      }
+    }
+    watch()
+  }
+
+  /** Looks at the Worker from time to time while it has something to do, and once when it has not had anything for a while. */
+  const watch = (): void => {
+    const isBusy = current !== undefined
+    // A timer that runs goes on: under a steady stream of requests it would never fire otherwise.
+    if (timer && running && isWatchingWork === isBusy) return
+    timer?.cancel()
+    isWatchingWork = isBusy
+    timer = running && clock.after(isBusy ? LOOK_MS : IDLE_MS, look)
+  }
+
+  const look = (): void => {
+    timer = undefined
+    if (!running) return
+    if (!current) {
+      running.worker.terminate()
+      running = undefined
+      return
+    }
+    running.silentLooks++
+    if (running.silentLooks < (running.isReady ? MOST_SILENT_LOOKS : MOST_LOOKS_WHILE_STARTING)) watch()
+    else bury(running, 'it has said nothing for too long')
+  }
+
+  const submit = <T>(
+    { accountId, source, urgency }: Pick<RenderRequest, 'accountId' | 'source' | 'urgency'>,
+    dataJson: string,
+    message: (id: number, share: number) => ToRenderWorker,
+    answerOf: (message: FromRenderWorker) => T | undefined,
+    failed: (fault: TemplateFault) => T,
+  ): Promise<T> => {
+    if (isClosed) return Promise.reject(new Error('the renderer is closed'))
+    const tooLong = tooLongOf(source, dataJson)
+    if (tooLong) return Promise.resolve(failed(tooLong))
+    return new Promise((resolve, reject) => {
+      const id = ++lastId
+      enqueue(urgency, {
+        id,
+        accountId,
+        sizeBytes: sizeOf(source.subject, source.html, source.text, dataJson),
+        message: (share) => message(id, share),
+        answer: (given) => {
+          const answer = answerOf(given)
+          if (answer === undefined) reject(new Error(`the render worker answered with ${given.type}`))
+          else resolve(answer)
+        },
+        fail: (fault) => resolve(failed(fault)),
+        reject,
+      })
+    })
+  }
+
+  return {
+    render: (request) =>
+      submit<RenderOutcome>(
+        request,
+        request.dataJson,
+        (id, share) => ({ type: 'render', id, source: request.source, dataJson: request.dataJson, share }),
+        (message) => (message.type === 'rendered' ? message.outcome : undefined),
+        (fault) => ({ kind: 'fault', fault }),
+      ),
+    check: ({ accountId, source }) =>
+      submit<readonly TemplateFault[]>(
+        { accountId, source, urgency: 'now' },
+        '',
+        (id) => ({ type: 'check', id, source }),
+        (message) => (message.type === 'checked' ? message.faults : undefined),
+        (fault) => [fault],
+      ),
+    close() {
+      isClosed = true
+      timer?.cancel()
+      running?.worker.terminate()
+      running = undefined
+      const open = [
+        ...(current ? [current] : []),
+        ...[...queues.values()].flatMap(({ jobs }) => [...jobs.now, ...jobs.bulk]),
+      ]
+      current = undefined
+      queues.clear()
+      allBytes = 0
+      for (const job of open) job.reject(new Error('the renderer is closed'))
+    },
+  }
+}
+
+function tooLongOf({ subject, html, text }: TemplateSource, dataJson: string): TemplateFault | undefined {
+  const parts = [
+    ['subject', subject],
+    ['html_body', html],
+    ['text_body', text],
+  ] as const
+  for (const [part, source = ''] of parts)
+    if (Buffer.byteLength(source) > MOST_SOURCE_BYTES) return sourceFault(part, MOST_SOURCE_BYTES)
+  if (Buffer.byteLength(dataJson) <= MOST_DATA_BYTES) return undefined
+  return dataFault('limit', `template_data is longer than ${MOST_DATA_BYTES} bytes as JSON: make it shorter.`)
+}
+
+/** What a request's texts take while it waits, roughly: two bytes a character at most, and it is the order that counts. */
+function sizeOf(...texts: readonly (string | undefined)[]): number {
+  let sizeBytes = REQUEST_BYTES
+  for (const text of texts) sizeBytes += text?.length ?? 0
+  return sizeBytes
+}

@@ -1,0 +1,57 @@
+/** @module Breaks a line of text into lines of a width, as Jinja's `wordwrap` does with Python's textwrap. */
+import { charactersOf, sliceOf } from './filter-arguments.ts'
+
+export interface WrapOptions {
+  /** Characters, at least 1. */
+  readonly width: number
+  /** Words that are longer than a line are broken; else they stand in a line of their own. */
+  readonly breaksWords: boolean
+  readonly breaksAtHyphens: boolean
+}
+
+/** White space, or as much of a word as must stay together. */
+const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
+/** Behind a hyphen between letters, two on the left. */
+const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
+
+export function wrapped(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {
+  const pieces = (line.match(PIECES) ?? []).flatMap((piece) => (breaksAtHyphens ? piece.split(HYPHENS) : [piece]))
+  const lines: string[] = []
+  let current: string[] = []
+  let length = 0
+  const finish = (): void => {
+    if (current.at(-1)?.trim() === '') current.pop()
+    if (current.length > 0) lines.push(current.join(''))
+    current = []
+    length = 0
+  }
+  const add = (text: string, size: number): void => {
+    // White space begins no line but the first.
+    if (text.trim() === '' && current.length === 0 && lines.length > 0) return
+    current.push(text)
+    length += size
+  }
+  for (const piece of pieces) {
+    const characters = charactersOf(piece)
+    const size = characters.length
+    if (length + size <= width) add(piece, size)
+    else if (size <= width) {
+      finish()
+      add(piece, size)
+    } else if (!breaksWords) {
+      finish()
+      add(piece, size)
+    } else {
+      // A word that is longer than a line begins where the line before has room.
+      let from = 0
+      while (from < size) {
+        if (length >= width) finish()
+        const until = Math.min(from + width - length, size)
+        add(sliceOf(characters, from, until), until - from)
+        from = until
+      }
+    }
+  }
+  finish()
+  return lines
+}

@@ -1,0 +1,135 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { hours } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(120_000)
+
+const runner =
+  ({ settings }: DataFolder) =>
+  async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await tassis(args, settings)
+    return { exitCode, out: stdout.trimEnd(), stderr }
+  }
+
+/** Asks the API of a running service; gives `data`. With a body it posts that. */
+const clientOf = (url: string, key: string) => async (path: string, body?: unknown) => {
+  const response = await fetch(`${url}${path}`, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  return at(await response.json(), 'data')
+}
+
+const NEWS = { from_address: 'ada@sender.test', subject: 'News', text_body: 'Hi.' }
+
+/** A list with three contacts, of whom one has unsubscribed. */
+async function makeList(ask: ReturnType<typeof clientOf>): Promise<unknown> {
+  const list = at(await ask('/v1/contact-lists', { name: 'News' }), 'id')
+  const contacts = ['one', 'two', 'three'].map((name) => ({ email: `${name}@receiver.test` }))
+  await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
+  await ask('/v1/suppressions', { email_address: 'one@receiver.test', reason: 'unsubscribe' })
+  return list
+}
+
+const inAnHour = () => new Date(Date.now() + hours(1)).toISOString()
+const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`
+
+test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tell their contacts by status', async () => {
+  using data = dataFolder()
+  const { key, accountId } = await setUp(data.settings, { verified: true })
+  const run = runner(data)
+  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no such operation.', stderr: '' })
+  expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is no contact list.', stderr: '' })
+
+  await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
+  const ask = clientOf(service.url, key)
+  const list = await makeList(ask)
+  const news = { ...NEWS, contact_list_id: list }
+  const id = String(at(await ask('/v1/emails/broadcast', { ...news, send_at: inAnHour() }), 'operation_id'))
+  const sent = String(at(await ask('/v1/emails/broadcast', news), 'operation_id'))
+  const becomes =
+    (operation: string, ...path: string[]) =>
+    (value: unknown) =>
+      eventually(async () => at(await ask(`/v1/operations/${operation}`), 'metadata', ...path) === value)
+  await becomes(sent, 'emails', 'sent')(2)
+  expect((await run('operations', 'show', sent)).out).toContain('\nEmails:    2 sent\n')
+
+  expect((await run('operations')).out).toMatch(
+    new RegExp(
+      [
+        '^ID +ACCOUNT +TYPE +STATE +PROGRESS +SINCE +WHY',
+        `${sent} +Acme +broadcast +done +2 of 2 handed to delivery +${TIME}`,
+        `${id} +Acme +broadcast +waiting +0 of 2 handed to delivery +${TIME}$`,
+      ].join('\n'),
+    ),
+  )
+  expect((await run('operations', 'list', '--limit', '1', '--account', 'acme')).out).toEndWith(
+    '\n… and 1 more (--limit)',
+  )
+  expect(await tassisJson(['operations', '--open'], data.settings)).toMatchObject({
+    total: 1,
+    operations: [{ id, account: 'Acme', status: 'pending' }],
+  })
+  expect((await run('operations', 'pause', id)).out).toMatch(
+    new RegExp(
+      [
+        `^Operation: ${id}`,
+        `Account:   Acme \\(${accountId}\\)`,
+        'Type:      broadcast',
+        'State:     paused',
+        `Since:     ${TIME}`,
+        `Begins:    ${TIME}`,
+        'Progress:  0 of 2 handed to delivery',
+        'Emails:    none yet',
+        'Why:       Paused; what was not tried before is not sent until it is resumed.$',
+      ].join('\n'),
+    ),
+  )
+  expect((await run('operations', 'resume', id)).out).toContain('\nState:     waiting\n')
+  expect((await run('operations', 'cancel', id)).exitCode).toBe(0)
+  await becomes(id, 'state')('cancelled')
+  expect(await run('operations', 'resume', id)).toEqual({
+    exitCode: 1,
+    out: '',
+    stderr: 'tassis: The broadcast is cancelled, so it cannot be resumed any more.\n',
+  })
+  expect(await run('operations', 'show', 'x')).toEqual({
+    exitCode: 1,
+    out: '',
+    stderr: 'tassis: There is no operation with this id; `tassis operations` shows the newest.\n',
+  })
+  expect((await run('lists')).out).toMatch(
+    new RegExp(
+      [
+        '^ACCOUNT +LIST +ACTIVE +PENDING +UNSUBSCRIBED +BOUNCED +COMPLAINED +ID',
+        `Acme +News +2 +0 +1 +0 +0 +${list}$`,
+      ].join('\n'),
+    ),
+  )
+  expect(await tassisJson(['lists', '--account', 'Acme'], data.settings)).toMatchObject({
+    total: 1,
+    lists: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
+  })
+})
+
+test('a broadcast is cancelled while no service runs, and says when that takes effect', async () => {
+  using data = dataFolder()
+  const { key } = await setUp(data.settings, { verified: true })
+  await using service = await startServing(data.settings)
+  const ask = clientOf(service.url, key)
+  const request = { ...NEWS, contact_list_id: await makeList(ask), send_at: inAnHour() }
+  const id = String(at(await ask('/v1/emails/broadcast', request), 'operation_id'))
+  service.signal('SIGTERM')
+  expect(await service.exited).toBe(0)
+  const { out } = await runner(data)('operations', 'cancel', id)
+  expect(out).toContain('\nState:     cancelling\n')
+  expect(out).toEndWith('\nNo service runs here; it goes on when one is started.')
+
+  await using again = await startServing(data.settings)
+  const asked = clientOf(again.url, key)
+  await eventually(async () => at(await asked(`/v1/operations/${id}`), 'metadata', 'state') === 'cancelled')
+})

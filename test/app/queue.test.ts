@@ -1,0 +1,33 @@
+import { expect, test } from 'bun:test'
+import { createDomain } from '#features/domains/domains.ts'
+import { acceptEmail } from '#features/emails/accept.ts'
+import { draftOf } from '#features/emails/draft.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { dataFolder, tassis, tassisJson } from './process.ts'
+
+test('mail of broadcasts waits in a line of its own, which names the domain', async () => {
+  using data = dataFolder()
+  {
+    await using service = await createTestApp({ dataDir: data.path })
+    const { app } = service
+    const actor = await createTestAccount(app)
+    await createDomain(app, actor, 'sender.test')
+    app.db.run('UPDATE domains SET verified_at = 1')
+    for (const to of ['ann@receiver.test', 'bob@receiver.test'])
+      await acceptEmail(
+        app,
+        actor,
+        draftOf(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
+      )
+    app.db.run("UPDATE recipients SET lane = 'bulk:receiver.test' WHERE address LIKE 'bob%'")
+  }
+  const { stdout } = await tassis(['queue'], data.settings)
+  expect(stdout).toContain('2 messages to 1 domain;')
+  expect(stdout).toMatch(/\nreceiver\.test +1 +.*\nreceiver\.test \(broadcast\) +1 +/)
+  expect(await tassisJson(['queue'], data.settings)).toMatchObject({
+    waiting: 2,
+    lane_count: 2,
+    domain_count: 1,
+    lanes: [{ lane: 'receiver.test' }, { lane: 'bulk:receiver.test' }],
+  })
+})

@@ -1,0 +1,518 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startBackground } from '#app/background.ts'
+import { days, hours } from '#platform/units.ts'
+import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import {
+  addContacts,
+  broadcastEmails,
+  inStatuses,
+  newList,
+  numbered,
+  type OperationNow,
+  operationIn,
+  operationOf,
+} from '#test/support/broadcasts.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+
+type Json = Record<string, unknown>
+
+let service: EmailApi
+beforeAll(async () => {
+  service = await createEmailApi()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+let made = 0
+const list = (of: EmailApi = service, key?: string) => newList(of, `List ${++made}`, key)
+const NEWS = { from_address: 'Ada <ada@sender.test>', subject: 'News', text_body: 'Hello.' }
+
+const post = (listId: string, request: Json = {}, options?: ApiOptions, of: EmailApi = service): Promise<ApiAnswer> =>
+  of.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request }, options)
+/** Id of the operation of a broadcast that is accepted. */
+const begun = async (listId: string, request: Json = {}, options?: ApiOptions, of: EmailApi = service) => {
+  const answer = await post(listId, request, options, of)
+  if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+  return String(at(answer.body, 'data', 'operation_id'))
+}
+const control = (id: string, verb: 'pause' | 'resume' | 'cancel', of: EmailApi = service) =>
+  of.api('POST', `/v1/operations/${id}/${verb}`)
+const rowsWaiting = (of: EmailApi = service) => of.stored()['broadcast_recipients']
+
+/** A service of its own whose broadcasts go on, but whose mail is not delivered. */
+const working = (settings: Record<string, string> = {}) => createEmailApi({ works: true, settings })
+
+describe('POST /v1/emails/broadcast', () => {
+  test('fixes the active contacts that are not suppressed, and answers with an operation', async () => {
+    await using service = await createEmailApi()
+    const id = await list(service)
+    await addContacts(service.app, id, [
+      ...numbered(3),
+      { email: 'pending@receiver.test', status: 'pending' },
+      { email: 'suppressed@receiver.test' },
+      { email: 'left@receiver.test' },
+    ])
+    await service.api('POST', '/v1/suppressions', { email_address: 'suppressed@receiver.test' })
+    await service.api('POST', '/v1/suppressions', { email_address: 'left@receiver.test', reason: 'unsubscribe' })
+    const answer = await post(id, {}, {}, service)
+    expect({ status: answer.status, body: answer.body }).toEqual({
+      status: 202,
+      body: {
+        data: {
+          operation_id: expect.stringMatching(UUID),
+          total_recipients: 3,
+          message: 'It is being sent to 3 contacts.',
+        },
+      },
+    })
+    const operationId = at(answer.body, 'data', 'operation_id')
+    const now = new Date(NOW).toISOString()
+    const operation = {
+      id: operationId,
+      account_id: service.actor.accountUuid,
+      operation_type: 'broadcast',
+      status: 'processing',
+      total_items: 3,
+      completed_items: 0,
+      failed_items: 0,
+      error_summary: null,
+      metadata: { state: 'sending', begins_at: now, handed_over: 0, left_out: 0 },
+      created_at: now,
+      updated_at: now,
+      completed_at: null,
+      expires_at: new Date(NOW + days(90)).toISOString(),
+    }
+    const emails = {
+      queued: 0,
+      scheduled: 0,
+      processing: 0,
+      sent: 0,
+      bounced: 0,
+      failed: 0,
+      rejected: 0,
+      cancelled: 0,
+      uncertain: 0,
+    }
+    expect((await service.api('GET', '/v1/operations')).body).toMatchObject({ data: [operation] })
+    expect((await service.api('GET', `/v1/operations/${operationId}`)).body).toEqual({
+      data: { ...operation, metadata: { ...operation.metadata, emails } },
+    })
+  })
+
+  test('to a list without anybody is an operation that is completed', async () => {
+    const answer = await post(await list())
+    expect(at(answer.body, 'data')).toMatchObject({
+      total_recipients: 0,
+      message: 'Nobody on the list can be sent to, so nothing is sent.',
+    })
+    expect(await operationOf(service, String(at(answer.body, 'data', 'operation_id')))).toMatchObject({
+      status: 'completed',
+      total_items: 0,
+      metadata: { state: 'done' },
+    })
+  })
+
+  test('makes the stream `broadcast` once, and takes another one by its slug', async () => {
+    await using own = await createEmailApi()
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(1))
+    await own.api('POST', '/v1/streams', { slug: 'marketing', name: 'Marketing' })
+    await Promise.all([begun(id, {}, {}, own), begun(id, {}, {}, own), begun(id, { stream: 'marketing' }, {}, own)])
+    const streams = at((await own.api('GET', '/v1/streams')).body, 'data') as { slug: string }[]
+    expect(streams.map(({ slug }) => slug).sort()).toEqual(['broadcast', 'marketing', 'transactional'])
+    const used = own.app.db
+      .query<{ slug: string }, []>('SELECT slug FROM broadcasts JOIN streams ON streams.id = stream_id ORDER BY slug')
+      .all()
+    expect(used.map(({ slug }) => slug)).toEqual(['broadcast', 'broadcast', 'marketing'])
+  })
+
+  const refused: [string, Json, number, string, ...string[]][] = [
+    ['no list of that id', { contact_list_id: '01234567-89ab-7def-8123-456789abcdef' }, 404, 'contact_list_not_found'],
+    ['what is no id', { contact_list_id: 'news' }, 404, 'contact_list_not_found'],
+    ['a sender that is no address', { from_address: 'Ada' }, 422, 'invalid_address', 'from_address'],
+    ['a domain of others', { from_address: 'ada@others.test' }, 422, 'domain_not_found', 'from_address'],
+    ['no subject', { subject: '' }, 422, 'validation_failed', 'subject'],
+    ['a subject of two lines', { subject: 'Hello\r\nBcc: eve@evil.test' }, 422, 'validation_failed', 'subject'],
+    ['a subject that is too long', { subject: 'x'.repeat(999) }, 422, 'validation_failed', 'subject'],
+    ['no body', { text_body: null }, 422, 'validation_failed', 'text_body'],
+    ['a body that is too large', { html_body: 'x'.repeat(1024 * 1024 + 1) }, 422, 'validation_failed', 'html_body'],
+    ['a syntax error', { html_body: '{% if %}' }, 422, 'template_error', 'html_body'],
+    ['an unknown template', { template_alias: 'nothing' }, 422, 'template_not_found', 'template_alias'],
+    ['data that is no map', { template_data: ['x'] }, 422, 'validation_failed', 'template_data'],
+    ['too much data', { template_data: { x: 'x'.repeat(65_536) } }, 422, 'validation_failed', 'template_data'],
+    ['a header of ours', { headers: { 'List-Unsubscribe': 'x' } }, 422, 'reserved_header', 'headers.List-Unsubscribe'],
+    ['too many tags', { tags: Array.from({ length: 21 }, String) }, 422, 'validation_failed', 'tags'],
+    ['a wrong Reply-To', { reply_to: 'nobody' }, 422, 'invalid_address', 'reply_to'],
+    ['a time that is past', { send_at: '2020-01-01T00:00:00Z' }, 422, 'invalid_send_at', 'send_at'],
+    ['an unknown stream', { stream: 'nothing' }, 422, 'stream_not_found', 'stream'],
+    ['an unknown field', { to: 'bob@receiver.test' }, 422, 'validation_failed', 'to'],
+  ]
+  test.each(refused)('refuses %s and stores nothing', async (_, request, status, code, ...fields) => {
+    const id = await list()
+    await addContacts(service.app, id, numbered(1))
+    const before = service.stored()
+    expectRefusal(await post(id, request), status, code, ...fields)
+    expect(service.stored()).toEqual(before)
+  })
+
+  test("refuses another account's list and template", async () => {
+    const other = await service.newAccount()
+    const key = await service.newKey([], other)
+    const theirs = await list(service, key)
+    expectRefusal(await post(theirs), 404, 'contact_list_not_found')
+    const template = { alias: 'theirs', name: 'x', subject: 'x', text_body: 'x' }
+    expect((await service.api('POST', '/v1/templates', template, { key })).status).toBe(201)
+    expectRefusal(await post(await list(), { template_alias: 'theirs' }), 422, 'template_not_found', 'template_alias')
+  })
+
+  test('is not taken for the path of an email', async () => {
+    expectRefusal(await service.api('GET', '/v1/emails/broadcast'), 404, 'email_not_found')
+  })
+})
+
+describe('the parts of a broadcast', () => {
+  test('are those of the template, as they are when it begins, but for those that are given', async () => {
+    await using own = await working()
+    const { api, app } = own
+    const template = {
+      alias: 'news',
+      name: 'News',
+      subject: 'For\n{{ contact.name }}',
+      html_body: '<p>{{ contact.name }}, {{ season }}, {{ list.name }}</p>',
+      text_body: 'From the template',
+    }
+    const { body } = await api('POST', '/v1/templates', template)
+    const id = await list(own)
+    await addContacts(app, id, [{ email: 'ben@receiver.test', metadata: { name: 'Ben & Co' } }])
+    const operation = await begun(
+      id,
+      {
+        subject: undefined,
+        text_body: 'Hello {{ contact.name }}',
+        template_alias: 'news',
+        template_data: { season: 'spring' },
+        reply_to: 'answers@sender.test',
+        headers: { 'X-Kind': 'news' },
+        tags: ['spring'],
+      },
+      {},
+      own,
+    )
+    // What is changed from now on does not concern it.
+    const templateId = String(at(body, 'data', 'id'))
+    await api('PUT', `/v1/templates/${templateId}`, { html_body: 'changed' })
+    await api('DELETE', `/v1/templates/${templateId}`)
+    await operationIn(own, operation, 'done')
+    const row = at((await api('GET', '/v1/emails')).body, 'data', 0)
+    expect(await own.detail(at(row, 'id'))).toMatchObject({
+      to_address: 'ben@receiver.test',
+      from_address: 'Ada <ada@sender.test>',
+      subject: 'For Ben & Co',
+      html_body: `<p>Ben &amp; Co, spring, List ${made}</p>`,
+      text_body: 'Hello Ben & Co',
+      template_id: templateId,
+      operation_id: operation,
+      reply_to: 'answers@sender.test',
+      headers: { 'X-Kind': 'news' },
+      tags: ['spring'],
+      suppress_list_management_header: false,
+    })
+  })
+
+  test('win over those of the template, each by itself', async () => {
+    await using own = await working()
+    const template = { alias: 'news', name: 'News', subject: 'Theirs', html_body: '<p>Theirs</p>', text_body: 'Theirs' }
+    await own.api('POST', '/v1/templates', template)
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(1))
+    const request = { subject: 'Ours', html_body: '<p>Ours</p>', text_body: null, template_alias: 'news' }
+    await operationIn(own, await begun(id, request, {}, own), 'done')
+    const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
+    expect(await own.detail(row)).toMatchObject({ subject: 'Ours', html_body: '<p>Ours</p>', text_body: 'Theirs' })
+  })
+
+  test('of a template without variables may have a subject of two lines; it becomes one', async () => {
+    await using own = await working()
+    await own.api('POST', '/v1/templates', { alias: 'plain', name: 'x', subject: ' Two\r\nlines ', text_body: 'x' })
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(1))
+    const operation = await begun(id, { subject: null, template_alias: 'plain' }, {}, own)
+    await operationIn(own, operation, 'done')
+    expect(broadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['Two lines'])
+  })
+
+  test('see each contact as it was when the recipients were fixed', async () => {
+    await using own = await working()
+    const { clock, api, app } = own
+    const id = await list(own)
+    await addContacts(app, id, numbered(2))
+    const later = new Date(NOW + hours(1)).toISOString()
+    const operation = await begun(id, { subject: 'Number {{ contact.number }}', send_at: later }, {}, own)
+    const path = `/v1/contact-lists/${id}/contacts/contact-1@receiver.test`
+    expect((await api('PATCH', path, { metadata: { number: 'one' } })).status).toBe(200)
+    await addContacts(app, id, [{ email: 'late@receiver.test', metadata: { number: 3 } }])
+    clock.advance(hours(1))
+    await operationIn(own, operation, 'done')
+    expect(broadcastEmails(app).map(({ address, subject }) => [address, subject])).toEqual([
+      ['contact-1@receiver.test', 'Number 1'],
+      ['contact-2@receiver.test', 'Number 2'],
+    ])
+  })
+})
+
+describe('a broadcast with send_at', () => {
+  test('waits until then, over restarts', async () => {
+    await using own = await createEmailApi()
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(2))
+    const later = new Date(NOW + hours(3)).toISOString()
+    const operation = await begun(id, { send_at: later }, {}, own)
+    expect(await operationOf(own, operation)).toMatchObject({
+      status: 'pending',
+      metadata: { state: 'waiting', begins_at: later },
+    })
+    own.clock.advance(hours(3) - 1)
+    const first = startBackground(own.app)
+    await first.stop()
+    expect(await operationOf(own, operation)).toMatchObject({ metadata: { state: 'waiting', handed_over: 0 } })
+    const second = startBackground(own.app)
+    own.clock.advance(1)
+    expect(inStatuses(await operationIn(own, operation, 'done'))).toEqual({ queued: 2 })
+    await second.stop()
+  })
+
+  test('leaves out who unsubscribed, was suppressed or was removed until then, and says how many', async () => {
+    await using own = await working()
+    const { api, app, clock } = own
+    const id = await list(own)
+    await addContacts(app, id, numbered(4))
+    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    await api('POST', '/v1/suppressions', { email_address: 'contact-1@receiver.test' })
+    await api('POST', '/v1/suppressions', { email_address: 'contact-2@receiver.test', reason: 'unsubscribe' })
+    expect((await api('DELETE', `/v1/contact-lists/${id}/contacts/contact-3@receiver.test`)).status).toBe(204)
+    clock.advance(hours(1))
+    const over = await operationIn(own, operation, 'done')
+    expect(over).toMatchObject({
+      status: 'completed',
+      total_items: 4,
+      completed_items: 1,
+      failed_items: 3,
+      error_summary: expect.stringContaining('3 of 4 contacts were left out'),
+    })
+    expect(broadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
+  })
+
+  test('whose list is deleted before is sent to nobody', async () => {
+    await using own = await working()
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(2))
+    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    expect((await own.api('DELETE', `/v1/contact-lists/${id}`)).status).toBe(204)
+    own.clock.advance(hours(1))
+    const over = await operationIn(own, operation, 'done')
+    expect([over.completed_items, over.failed_items, broadcastEmails(own.app)]).toEqual([0, 2, []])
+  })
+})
+
+describe('the header Idempotency-Key', () => {
+  test('gives the first answer again, also when the list is gone, and is a 409 for another body', async () => {
+    const id = await list()
+    await addContacts(service.app, id, numbered(2))
+    const options = { headers: { 'Idempotency-Key': 'spring news' } }
+    const first = await post(id, {}, options)
+    const before = service.stored()
+    expect((await post(id, {}, options)).body).toEqual(first.body)
+    expectRefusal(await post(id, { subject: 'Other' }, options), 409, 'idempotency_conflict')
+    await service.api('DELETE', `/v1/contact-lists/${id}`)
+    const again = await post(id, {}, options)
+    expect([again.status, again.body]).toEqual([202, first.body])
+    expect({ ...service.stored(), audit_logs: 0 }).toEqual({ ...before, audit_logs: 0 })
+  })
+
+  test('makes one broadcast of five requests at once', async () => {
+    const id = await list()
+    await addContacts(service.app, id, numbered(50))
+    const before = service.stored()
+    const options = { headers: { 'Idempotency-Key': 'five at once' } }
+    const answers = await Promise.all(Array.from({ length: 5 }, () => post(id, {}, options)))
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202])
+    expect(new Set(answers.map(({ body }) => at(body, 'data', 'operation_id'))).size).toBe(1)
+    const more = (table: string) => (service.stored()[table] ?? 0) - (before[table] ?? 0)
+    // What the others had fixed goes after their answers.
+    await eventually(() => more('broadcasts') === 1)
+    expect([more('operations'), more('broadcast_recipients')]).toEqual([1, 50])
+  })
+})
+
+describe('the quota', () => {
+  const limited = async (quota: number) => {
+    const own = await working()
+    const actor = await createTestAccount(own.app, 'free')
+    own.app.db.run('UPDATE accounts SET monthly_quota = ? WHERE id = ?', [quota, actor.accountId])
+    await own.addDomain(actor, 'limited.test')
+    const key = await own.newKey([], actor)
+    return { own, actor, key, request: { from_address: 'ada@limited.test' } }
+  }
+
+  test('counts the recipients when they are fixed; a larger list is a 429 that leaves nothing', async () => {
+    const { own, actor, key, request } = await limited(5)
+    await using _ = own
+    const [small, large] = [await list(own, key), await list(own, key)]
+    await addContacts(own.app, small, numbered(3))
+    await addContacts(own.app, large, numbered(3))
+    const later = new Date(NOW + hours(1)).toISOString()
+    await begun(small, { ...request, send_at: later }, { key }, own)
+    const before = own.stored()
+    const answer = await post(large, request, { key }, own)
+    expect([answer.status, at(answer.body, 'code')]).toEqual([429, 'quota_exceeded'])
+    // The source of its body stays among the content, as that of any refused send does.
+    expect({ ...own.stored(), contentParts: 0 }).toEqual({ ...before, contentParts: 0 })
+    expect(own.used(actor)).toBe(3)
+  })
+
+  test('gets back who is left out, and what is cancelled', async () => {
+    const { own, actor, key, request } = await limited(5)
+    await using _ = own
+    const id = await list(own, key)
+    await addContacts(own.app, id, numbered(5))
+    const later = new Date(NOW + hours(1)).toISOString()
+    const first = await begun(id, { ...request, send_at: later }, { key }, own)
+    expect(own.used(actor)).toBe(5)
+    expect((await own.api('POST', `/v1/operations/${first}/cancel`, undefined, { key })).status).toBe(200)
+    await eventually(() => own.used(actor) === 0)
+    await begun(id, { ...request, send_at: later }, { key }, own)
+    await own.api('POST', '/v1/suppressions', { email_address: 'contact-1@receiver.test' }, { key })
+    own.clock.advance(hours(1))
+    await eventually(() => broadcastEmails(own.app).length === 4)
+    expect(own.used(actor)).toBe(4)
+  })
+
+  test('is not touched by a broadcast from a domain that is not verified', async () => {
+    await using own = await working()
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(2))
+    await operationIn(own, await begun(id, { from_address: `ada@${UNVERIFIED}` }, {}, own), 'done')
+    expect([broadcastEmails(own.app).length, own.used()]).toEqual([2, 0])
+  })
+
+  test('of requests a second counts a broadcast as one', async () => {
+    await using own = await createEmailApi({ settings: { TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' } })
+    const actor = await createTestAccount(own.app, 'free')
+    await own.addDomain(actor, 'limited.test')
+    const key = await own.newKey([], actor)
+    const id = await list(own, key)
+    await begun(id, { from_address: 'ada@limited.test' }, { key }, own)
+    expectRefusal(await own.send({ from: 'ada@limited.test' }, { key }), 429, 'rate_limited')
+    expectRefusal(await post(id, { from_address: 'ada@limited.test' }, { key }, own), 429, 'rate_limited')
+  })
+})
+
+describe('a paused account', () => {
+  const pause = (own: EmailApi, at: number | null) => own.app.db.run('UPDATE accounts SET paused_at = ?', [at])
+
+  test('begins no broadcast', async () => {
+    await using own = await createEmailApi()
+    const id = await list(own)
+    pause(own, NOW)
+    expectRefusal(await post(id, {}, {}, own), 403, 'account_paused')
+  })
+
+  test('holds one that was begun, with the reason in its operation, and goes on when it is no longer paused', async () => {
+    await using own = await working()
+    const id = await list(own)
+    await addContacts(own.app, id, numbered(2))
+    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    pause(own, NOW)
+    own.clock.advance(hours(1))
+    const held = await eventually(async () => {
+      const now = await operationOf(own, operation)
+      return now.error_summary === null ? undefined : now
+    })
+    expect([held.error_summary, held.status, held.metadata.handed_over]).toEqual([
+      'Sending is paused on this account; contact the operator of the service.',
+      'processing',
+      0,
+    ])
+    pause(own, null)
+    own.clock.advance(15_000)
+    const over = await operationIn(own, operation, 'done')
+    expect([over.error_summary, over.completed_items]).toEqual([null, 2])
+  })
+})
+
+describe('pause, resume and cancel', () => {
+  const scheduled = async (of: EmailApi, contacts = 2) => {
+    const id = await list(of)
+    await addContacts(of.app, id, numbered(contacts))
+    return begun(id, { send_at: new Date(of.clock.now() + hours(1)).toISOString() }, {}, of)
+  }
+  const brief = ({ status, metadata, error_summary }: OperationNow) => [status, metadata.state, error_summary]
+
+  test('answer with the operation as it is then, and again the same', async () => {
+    const id = await scheduled(service)
+    const paused = ['processing', 'paused', 'Paused; what was not tried before is not sent until it is resumed.']
+    for (const [verb, expected] of [
+      ['pause', paused],
+      ['pause', paused],
+      ['resume', ['pending', 'waiting', null]],
+      ['resume', ['pending', 'waiting', null]],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
+    ] as const) {
+      const answer = await control(id, verb)
+      expect([verb, answer.status, brief(at(answer.body, 'data') as OperationNow)]).toEqual([verb, 200, [...expected]])
+    }
+    const actions = (at((await service.api('GET', '/v1/audit-logs')).body, 'data') as { action: string }[]).slice(0, 4)
+    expect(actions.map(({ action }) => action)).toEqual([
+      'broadcast.cancelled',
+      'broadcast.resumed',
+      'broadcast.paused',
+      'broadcast.created',
+    ])
+  })
+
+  test('are a 409 for a batch and for a broadcast that is over, and a 404 for an id of others', async () => {
+    const batch = await service.api('POST', '/v1/emails/batch', { emails: [EMAIL] })
+    const over = await begun(await list())
+    for (const verb of ['pause', 'resume', 'cancel'] as const) {
+      expectRefusal(await control(String(at(batch.body, 'operation_id')), verb), 409, 'not_a_broadcast')
+      expectRefusal(await control(over, verb), 409, 'broadcast_over')
+      expectRefusal(await control('01234567-89ab-7def-8123-456789abcdef', verb), 404, 'operation_not_found')
+    }
+  })
+
+  test('a paused broadcast stays where it is when its time comes, and goes on when it is resumed', async () => {
+    await using own = await working()
+    const id = await scheduled(own)
+    await control(id, 'pause', own)
+    own.clock.advance(hours(2))
+    // Another one that is due passes it: the loop has looked.
+    const otherList = await list(own)
+    await addContacts(own.app, otherList, numbered(1))
+    await operationIn(own, await begun(otherList, {}, {}, own), 'done')
+    expect(brief(await operationOf(own, id))[1]).toBe('paused')
+    await control(id, 'resume', own)
+    expect(brief(await operationIn(own, id, 'done'))).toEqual(['completed', 'done', null])
+    expect(broadcastEmails(own.app)).toHaveLength(3)
+  })
+
+  test('a cancelled broadcast takes back what waits in the queue and what does not yet', async () => {
+    await using own = await working({ TASSIS_BROADCAST_AHEAD: '10' })
+    const listId = await list(own)
+    await addContacts(own.app, listId, numbered(25))
+    const id = await begun(listId, {}, {}, own)
+    await eventually(() => broadcastEmails(own.app).length === 10)
+    expect(own.used()).toBe(25)
+    await control(id, 'cancel', own)
+    const over = await operationIn(own, id, 'cancelled')
+    expect({ ...over, metadata: { ...over.metadata, emails: inStatuses(over) } }).toMatchObject({
+      status: 'failed',
+      total_items: 25,
+      completed_items: 10,
+      failed_items: 0,
+      error_summary: 'Cancelled; what was not tried before is not sent.',
+      metadata: { handed_over: 10, left_out: 0, emails: { cancelled: 10 } },
+    })
+    expect([own.used(), rowsWaiting(own)]).toEqual([0, 0])
+  })
+})

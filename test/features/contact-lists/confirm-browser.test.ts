@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { days, hours } from '#platform/units.ts'
+import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
+import { type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
+const LEAST_CONTRAST = 4.5
+const LEAST_BUTTON_PX = 44
+
+/** What must be so on every page, for every eye and hand. */
+async function look(page: Page) {
+  const texts = await seenTexts(page)
+  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
+  return {
+    title: await page.title(),
+    language: await page.locator('html').getAttribute('lang'),
+    headings: await page.getByRole('heading').allTextContents(),
+    buttons: await page.getByRole('button').allTextContents(),
+    overflowPx: await overflowPx(page),
+    faint: texts.filter(({ contrast }) => contrast < LEAST_CONTRAST),
+    small: buttons.filter((box) => box === null || box.height < LEAST_BUTTON_PX || box.width < LEAST_BUTTON_PX),
+  }
+}
+const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
+
+describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
+  let service: Confirming
+  let browser: Browser
+  beforeAll(async () => {
+    service = await createConfirming()
+    browser = await startBrowser()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await service?.[Symbol.asyncDispose]()
+  })
+
+  const asked = async (address: string, name: string) => {
+    const list = await service.list({ name })
+    await service.add(list, { email: address })
+    return { list, path: await service.link(address) }
+  }
+
+  describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
+    test('a person confirms, and comes back to the link', async () => {
+      const { path } = await asked(`ada-${screen.name}@receiver.test`, `Weekly news ${screen.name}`)
+      await using opened = await openPage(browser, screen)
+      const { page, requested, complaints, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await picture('confirm-1-asks')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'Confirm your subscription',
+        headings: ['Confirm your subscription?'],
+        buttons: ['Confirm'],
+      })
+      await page.getByRole('button', { name: 'Confirm' }).click()
+      await page.getByRole('heading', { name: 'Your subscription is confirmed' }).waitFor()
+      await picture('confirm-2-confirmed')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'Your subscription is confirmed',
+        headings: ['Your subscription is confirmed'],
+        buttons: [],
+      })
+      await page.goto(`${service.url}${path}`)
+      await picture('confirm-3-already')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'Your subscription is confirmed already',
+        headings: ['Your subscription is confirmed already'],
+        buttons: [],
+      })
+      expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
+      expect(complaints).toEqual([])
+    })
+
+    test('links that no longer work, and the longest names, fit and can be read', async () => {
+      const name = `${'W'.repeat(100)} ${'<b>&"\u202e'.repeat(8)}`
+      const long = `${'a'.repeat(64)}@${screen.name}-${'b'.repeat(40)}.${'c'.repeat(60)}.test`
+      const { path, list } = await asked(long, `${name}${screen.name}`)
+      await service.api('POST', '/v1/signup-forms', { list_id: list, title: 'Join' })
+      await using opened = await openPage(browser, screen)
+      const { page, picture, complaints } = opened
+      const see = async (picturedAs: string, at: string, title: string, buttons: string[] = []) => {
+        await page.goto(`${service.url}${at}`)
+        await picture(`confirm-${picturedAs}`)
+        const heading = buttons.length > 0 ? `${title}?` : title
+        expect(await look(page)).toEqual({ ...WELL, title, headings: [heading], buttons })
+      }
+      await see('4-longest', path, 'Confirm your subscription', ['Confirm'])
+      service.clock.advance(hours(1))
+      await service.api('POST', `/v1/contact-lists/${list}/contacts/${encodeURIComponent(long)}/confirmation`)
+      const newest = await service.link(long, 2)
+      await see('5-replaced', path, 'There is a newer link')
+      service.clock.advance(days(8))
+      await see('6-expired', newest, 'This link has expired')
+      expect(await page.getByRole('link').getAttribute('href')).toMatch(/\/subscribe\/[\w-]+$/)
+      await leave(service, list, long)
+      await see('7-refused', newest, 'This link no longer works')
+      await see('8-damaged', path.slice(0, -1), 'This link is not complete')
+      await service.api('DELETE', `/v1/contact-lists/${list}`)
+      await see('9-gone', path, 'There is nothing to confirm any more')
+      expect(complaints.filter((text) => !/status of 4(04|10)/.test(text))).toEqual([])
+    })
+  })
+
+  test('the keyboard is enough, and shows where it is', async () => {
+    for (const screen of SCREENS.slice(0, 2)) {
+      const { path } = await asked(`keys-${screen.name}@receiver.test`, `Keys ${screen.name}`)
+      await using opened = await openPage(browser, screen)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      const outline = () =>
+        page.evaluate<string>(
+          'getComputedStyle(document.querySelector("button")).outlineStyle + document.activeElement.tagName',
+        )
+      expect(await outline()).toBe('noneBODY')
+      await page.keyboard.press('Tab')
+      expect(await outline()).toBe('solidBUTTON')
+      await picture('confirm-10-focus')
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: 'Your subscription is confirmed' }).waitFor()
+    }
+  })
+})

@@ -1,0 +1,309 @@
+import { describe, expect, test } from 'bun:test'
+import { days, hours } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { ADDRESS, ask, type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+
+const ASKS = { status: 200, heading: 'Confirm your subscription?', buttons: ['Confirm'] }
+const CONFIRMED = { status: 200, heading: 'Your subscription is confirmed', buttons: [] }
+const ALREADY = { status: 200, heading: 'Your subscription is confirmed already', buttons: [] }
+const EXPIRED = { status: 410, heading: 'This link has expired', buttons: [] }
+const REPLACED = { status: 410, heading: 'There is a newer link', buttons: [] }
+const REFUSED = { status: 410, heading: 'This link no longer works', buttons: [] }
+const GONE = { status: 410, heading: 'There is nothing to confirm any more', buttons: [] }
+const UNKNOWN = { status: 404, heading: 'This link is not complete', buttons: [] }
+
+describe('on a list with double opt-in', () => {
+  test('a single contact is pending and gets one confirmation at once, in our words, without tracking', async () => {
+    await using service = await createConfirming()
+    const list = await service.list({ name: 'Weekly <news>' })
+    const answer = await service.add(list, { email: 'Bob@Receiver.test' })
+    expect([answer.status, at(answer.body, 'data', 'status')]).toEqual([201, 'pending'])
+    await service.drained()
+    const row = service.app.db
+      .query<Record<string, unknown>, []>(
+        'SELECT from_address AS sender, subject, transactional, tracking_override AS tracking, tracked, list_id AS listId, extra FROM emails',
+      )
+      .all()
+    expect(row).toEqual([
+      {
+        sender: 'no-reply@sender.test',
+        subject: 'Please confirm your subscription to Weekly <news>',
+        transactional: 1,
+        tracking: 0,
+        tracked: 0,
+        listId: null,
+        extra: JSON.stringify({
+          headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
+        }),
+      },
+    ])
+    const detail = await service.detail(at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id'))
+    const path = await service.link('Bob@receiver.test')
+    expect(detail['text_body']).toBe(`Hello,
+
+Bob@receiver.test was entered for "Weekly <news>" of sender.test.
+
+If that was you, confirm it here:
+
+https://mail.tassis.test${path}
+
+The link works for 7 days.
+
+If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.
+`)
+    expect(String(detail['html_body'])).toContain('Weekly &lt;news&gt;')
+    expect(String(detail['html_body']).split(`href="https://mail.tassis.test${path}"`)).toHaveLength(3)
+    expect(service.waiting()).toEqual([])
+  })
+
+  test('the link asks, and only the button confirms; a second click finds it done', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    const before = await service.contact(list)
+    for (const method of ['GET', 'HEAD', 'GET']) {
+      const page = await ask(service, method, path)
+      expect(page).toEqual(method === 'HEAD' ? { ...ASKS, heading: undefined, buttons: [] } : ASKS)
+    }
+    expect(await service.contact(list)).toEqual(before)
+    service.clock.advance(hours(2))
+    expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
+    expect(await service.contact(list)).toEqual({
+      ...before,
+      status: 'active',
+      subscribed_at: new Date(service.clock.now()).toISOString(),
+    })
+    expect([await ask(service, 'POST', path), await ask(service, 'GET', path)]).toEqual([ALREADY, ALREADY])
+    expect(service.audited('contact.confirmed')).toEqual([{ list_id: list, by: 'recipient' }])
+  })
+
+  test('20 clicks at once confirm once, and schedule one welcome', async () => {
+    await using service = await createConfirming()
+    const list = await service.list({
+      welcome_email_enabled: true,
+      welcome_email_delay_seconds: 60,
+      welcome_email_subject: 'Welcome',
+      welcome_email_text_body: 'Hello.',
+    })
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    const pages = await Promise.all(Array.from({ length: 20 }, () => ask(service, 'POST', path)))
+    expect(pages.map(({ heading }) => heading).sort()).toEqual([
+      CONFIRMED.heading,
+      ...Array.from({ length: 19 }, () => ALREADY.heading),
+    ])
+    expect(service.audited('contact.confirmed')).toHaveLength(1)
+    expect(service.waiting()).toEqual([{ kind: 'welcome', email: ADDRESS }])
+  })
+
+  test('a link expires confirmationDays after its email was made, not before', async () => {
+    await using service = await createConfirming({ settings: { TASSIS_CONFIRMATION_DAYS: '2' } })
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    service.clock.advance(days(2))
+    expect(await ask(service, 'GET', path)).toEqual(ASKS)
+    service.clock.advance(1)
+    expect([await ask(service, 'GET', path), await ask(service, 'POST', path)]).toEqual([EXPIRED, EXPIRED])
+    expect(await service.contact(list)).toMatchObject({ status: 'pending' })
+  })
+
+  test('the page of an expired link leads to the form of the list while that is active', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    const form = await service.api('POST', '/v1/signup-forms', { list_id: list, title: 'Join' })
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    service.clock.advance(days(8))
+    const links = async () =>
+      [...(await (await fetch(`${service.url}${path}`)).text()).matchAll(/<a href="([^"]+)"/g)].map(([, href]) => href)
+    expect(await links()).toEqual([String(at(form.body, 'data', 'form_url'))])
+    await service.api('POST', `/v1/signup-forms/${String(at(form.body, 'data', 'id'))}/toggle`)
+    expect(await links()).toEqual([])
+  })
+
+  test('a forged, cut or foreign token is a 404 page and changes nothing', async () => {
+    await using service = await createConfirming()
+    await using other = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const foreign = await other.list()
+    await other.add(foreign, { email: ADDRESS })
+    const path = await service.link()
+    const middle = Math.floor(path.length / 2)
+    const flipped = `${path.slice(0, middle)}${path[middle] === 'A' ? 'B' : 'A'}${path.slice(middle + 1)}`
+    const paths = [
+      path.slice(0, -1),
+      `${path}A`,
+      flipped,
+      '/confirm/x',
+      `/confirm/${'A'.repeat(4000)}`,
+      await other.link(),
+    ]
+    for (const bad of paths)
+      expect([await ask(service, 'GET', bad), await ask(service, 'POST', bad)]).toEqual([UNKNOWN, UNKNOWN])
+    // A token of another purpose is none of ours either.
+    const sealed = Buffer.from(service.app.keys.sealSame('confirm', 'unsubscribe')).toString('base64url')
+    expect(await ask(service, 'POST', `/confirm/${sealed}`)).toEqual(UNKNOWN)
+    expect(await service.contact(list)).toMatchObject({ status: 'pending' })
+  })
+
+  test('a link that is replayed after unsubscribing is refused and brings nobody back', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    await ask(service, 'POST', path)
+    await leave(service, list)
+    expect([await ask(service, 'GET', path), await ask(service, 'POST', path)]).toEqual([REFUSED, REFUSED])
+    expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
+  })
+
+  test('of two confirmations only the link of the later one counts', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const first = await service.link()
+    service.clock.advance(hours(1))
+    await resend(service, list)
+    const second = await service.link(ADDRESS, 2)
+    expect([await ask(service, 'POST', first), await ask(service, 'POST', second)]).toEqual([REPLACED, CONFIRMED])
+  })
+
+  test('a contact or a list that is gone has a page of its own', async () => {
+    await using service = await createConfirming()
+    const [list, other] = [await service.list(), await service.list()]
+    await service.add(list, { email: ADDRESS })
+    await service.add(other, { email: 'ann@receiver.test' })
+    const [path, otherPath] = [await service.link(), await service.link('ann@receiver.test')]
+    await service.api('DELETE', `/v1/contact-lists/${list}/contacts/${ADDRESS}`)
+    await service.api('DELETE', `/v1/contact-lists/${other}`)
+    expect([await ask(service, 'GET', path), await ask(service, 'POST', otherPath)]).toEqual([GONE, GONE])
+    // The same address again is another contact: the link of the old one does not confirm it.
+    await service.add(list, { email: ADDRESS })
+    expect(await ask(service, 'POST', path)).toEqual(GONE)
+    // An account that got the row id of one that is gone is another one.
+    const again = await service.link(ADDRESS, 2)
+    service.app.db.run('UPDATE accounts SET uuid = randomblob(16)')
+    expect(await ask(service, 'POST', again)).toEqual(GONE)
+  })
+
+  test('a paused account changes nothing for whoever confirms', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    service.app.db.run('UPDATE accounts SET paused_at = 1')
+    expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
+  })
+
+  test('without any verified domain the add is a 422 no_verified_domain and leaves nothing', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    service.app.db.run('UPDATE domains SET verified_at = NULL')
+    const before = service.stored()
+    const bulk = { contacts: [{ email: ADDRESS }, { email: 'ann@receiver.test' }] }
+    for (const body of [{ email: ADDRESS }, bulk])
+      expectRefusal(await service.add(list, body), 422, 'no_verified_domain')
+    expect(service.stored()).toEqual(before)
+    const added = await service.add(list, { ...bulk, confirmed: true })
+    expect([added.status, at(added.body, 'data')]).toEqual([201, { inserted: 2, total_requested: 2 }])
+  })
+
+  test('many at once are pending and asked; those that have confirmed already are active and not asked', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { contacts: [{ email: 'a@receiver.test' }, { email: 'b@receiver.test' }] })
+    await service.add(list, { contacts: [{ email: 'c@receiver.test' }], confirmed: true })
+    const statuses = async () =>
+      Promise.all(['a', 'b', 'c'].map(async (name) => (await service.contact(list, `${name}@receiver.test`))['status']))
+    expect(await statuses()).toEqual(['pending', 'pending', 'active'])
+    await service.drained()
+    expect(service.sent().map(({ to }) => to)).toEqual(['a@receiver.test', 'b@receiver.test'])
+    await ask(service, 'POST', await service.link('b@receiver.test'))
+    expect(await statuses()).toEqual(['pending', 'active', 'active'])
+  })
+})
+
+const resend = (service: Confirming, list: string, email = ADDRESS) =>
+  service.api('POST', `/v1/contact-lists/${list}/contacts/${encodeURIComponent(email)}/confirmation`)
+
+describe('asking once more', () => {
+  test('POST …/confirmation sends another link, with an audit row', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    await service.link()
+    service.clock.advance(hours(1))
+    const answer = await resend(service, list, 'BOB@receiver.test')
+    expect([answer.status, answer.body]).toEqual([202, { data: { message: 'The contact is asked to confirm.' } }])
+    await service.link(ADDRESS, 2)
+    expect(service.audited('contact.confirmation_requested')).toEqual([{ list_id: list }])
+  })
+
+  test('one is sent an hour and three a day; more are a 429 that says when', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    await service.link()
+    const tryAfter = async (waitMs: number) => {
+      service.clock.advance(waitMs)
+      const { status, headers } = await resend(service, list)
+      await service.drained()
+      return [status, headers.get('retry-after')]
+    }
+    // At 0:00 the first was sent.
+    expect(await tryAfter(hours(1) - 1)).toEqual([429, '1'])
+    expect(await tryAfter(1)).toEqual([202, null])
+    expect(await tryAfter(hours(1))).toEqual([202, null])
+    expect(await tryAfter(hours(1))).toEqual([429, String(21 * 3600)])
+    expect(await tryAfter(hours(21) - 1)).toEqual([429, '1'])
+    expect(await tryAfter(1)).toEqual([202, null])
+    // The second of the day before was at 1:00.
+    expect(await tryAfter(hours(1) - 1)).toEqual([429, '1'])
+    expect(await tryAfter(1)).toEqual([202, null])
+    expect(service.sent()).toHaveLength(5)
+    expectRefusal(await resend(service, list), 429, 'confirmation_too_often')
+  })
+
+  test('one that still waits is sent once, at once', async () => {
+    await using service = await createConfirming({ works: false })
+    const list = await service.list()
+    await service.add(list, { contacts: [{ email: ADDRESS }] })
+    expect(service.waiting()).toEqual([{ kind: 'bulk_confirmation', email: ADDRESS }])
+    expect((await resend(service, list)).status).toBe(202)
+    expect(service.waiting()).toEqual([{ kind: 'confirmation', email: ADDRESS }])
+  })
+
+  test('an active contact is a 409, and so is one that gets no mail', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    await ask(service, 'POST', await service.link())
+    expectRefusal(await resend(service, list), 409, 'contact_active')
+    await service.add(list, { email: 'ann@receiver.test' })
+    await service.api('POST', '/v1/suppressions', { email_address: 'ann@receiver.test' })
+    expectRefusal(await resend(service, list, 'ann@receiver.test'), 409, 'contact_suppressed')
+    expectRefusal(await resend(service, list, 'nobody@receiver.test'), 404, 'contact_not_found')
+    const unknown = '00000000-0000-7000-8000-000000000000'
+    expectRefusal(await resend(service, unknown), 404, 'contact_list_not_found')
+    service.app.db.run('UPDATE domains SET verified_at = NULL')
+    await service.api('DELETE', '/v1/suppressions/ann@receiver.test')
+    expectRefusal(await resend(service, list, 'ann@receiver.test'), 422, 'no_verified_domain')
+  })
+
+  test('who left can be asked, and confirming takes the unsubscription off', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS })
+    await ask(service, 'POST', await service.link())
+    await leave(service, list)
+    expect((await resend(service, list)).status).toBe(202)
+    expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
+    expect(await ask(service, 'POST', await service.link(ADDRESS, 2))).toEqual(CONFIRMED)
+    expect(await service.contact(list)).toMatchObject({ status: 'active', unsubscribed_at: null })
+    expect(at((await service.api('GET', '/v1/suppressions')).body, 'data')).toEqual([])
+  })
+})

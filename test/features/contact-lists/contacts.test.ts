@@ -1,0 +1,400 @@
+import { describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { expectRefusal, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { createListApi, expectCounts } from './fixture.ts'
+
+test('a contact is added, read, changed and taken off, each with an audit row that has no address', async () => {
+  await using service = await createListApi()
+  const { api, actor } = service
+  const list = await service.newList()
+  const metadata = { first_name: 'Ada', tags: ['a'], deep: { er: null } }
+  const added = await service.add(list, { email: 'Ada <Ada.L@Bücher.example>', metadata })
+  const contact = {
+    id: expect.stringMatching(UUID),
+    account_id: actor.accountUuid,
+    list_id: list,
+    email: 'Ada.L@xn--bcher-kva.example',
+    metadata,
+    status: 'active',
+    subscribed_at: new Date(NOW).toISOString(),
+    unsubscribed_at: null,
+    welcome_email_sent_at: null,
+    created_at: new Date(NOW).toISOString(),
+  }
+  expect({ status: added.status, body: added.body }).toEqual({ status: 201, body: { data: contact } })
+  const id = at(added.body, 'data', 'id')
+  expect((await api('GET', `/v1/contact-lists/${list}/contacts`)).body).toEqual({
+    data: [contact],
+    pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+  })
+  const path = (email: string) => `/v1/contact-lists/${list}/contacts/${encodeURIComponent(email)}`
+  for (const spelling of ['Ada.L@xn--bcher-kva.example', 'ADA.L@bücher.EXAMPLE', '"ada.l"@bücher.example'])
+    expect((await api('GET', path(spelling))).body).toEqual({ data: contact })
+  const changed = await api('PATCH', path('ada.l@bücher.example'), { metadata: { first_name: 'A.' } })
+  expect({ status: changed.status, body: changed.body }).toEqual({
+    status: 200,
+    body: { data: { ...contact, metadata: { first_name: 'A.' } } },
+  })
+  const removed = await api('DELETE', path('ada.l@BÜCHER.example'))
+  expect({ status: removed.status, body: removed.body }).toEqual({ status: 204, body: undefined })
+  for (const [method, body] of [
+    ['GET', undefined],
+    ['PATCH', { metadata: {} }],
+    ['DELETE', undefined],
+  ] as const)
+    expectRefusal(await api(method, path('ada.l@bücher.example'), body), 404, 'contact_not_found')
+  await expectCounts(service, list, {})
+  const log = at((await api('GET', '/v1/audit-logs?per_page=3')).body, 'data') as Record<string, unknown>[]
+  expect(log.map((row) => [row['action'], row['resource_id'], row['metadata']])).toEqual([
+    ['contact.deleted', id, { list_id: list }],
+    ['contact.updated', id, { list_id: list }],
+    ['contact.created', id, { list_id: list }],
+  ])
+})
+
+describe('metadata', () => {
+  test.each([
+    ['left out', {}],
+    ['null', { metadata: null }],
+    ['an empty object', { metadata: {} }],
+    ['the [] of PHP', { metadata: [] }],
+  ])('that is %s is an empty object', async (_, fields) => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const added = await service.add(list, { email: 'a@x.test', ...fields })
+    expect(at(added.body, 'data', 'metadata')).toEqual({})
+    const bulk = await service.add(list, { contacts: [{ email: 'b@x.test', ...fields }] })
+    expect(bulk.body).toEqual({ data: { inserted: 1, total_requested: 1 }, errors: [] })
+    const read = await service.api('GET', `/v1/contact-lists/${list}/contacts/b@x.test`)
+    expect(at(read.body, 'data', 'metadata')).toEqual({})
+  })
+
+  test.each([
+    ['a text', 'Ada'],
+    ['a list', ['Ada']],
+    ['of over 16 KiB', { a: 'é'.repeat(8192) }],
+  ])('that is %s is a 422 and adds nothing', async (_, metadata) => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    expectRefusal(await service.add(list, { email: 'a@x.test', metadata }), 422, 'validation_failed', 'metadata')
+    await service.add(list, { email: 'b@x.test', metadata: { kept: true } })
+    const path = `/v1/contact-lists/${list}/contacts/b@x.test`
+    expectRefusal(await service.api('PATCH', path, { metadata }), 422, 'validation_failed', 'metadata')
+    expect(at((await service.api('GET', path)).body, 'data', 'metadata')).toEqual({ kept: true })
+    await expectCounts(service, list, { active: 1 })
+  })
+})
+
+describe('one contact', () => {
+  test('that is on the list already, in any spelling, is a 409 and stays as it is', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    await service.add(list, { email: 'Bob@x.test', metadata: { a: 1 } })
+    expectRefusal(await service.add(list, { email: 'bOB@X.test', metadata: { a: 2 } }), 409, 'contact_exists')
+    const read = await service.api('GET', `/v1/contact-lists/${list}/contacts/bob@x.test`)
+    expect(at(read.body, 'data')).toMatchObject({ email: 'Bob@x.test', metadata: { a: 1 } })
+    const other = await service.newList()
+    expect((await service.add(other, { email: 'bob@x.test' })).status).toBe(201)
+  })
+
+  test('is added once by 100 requests at the same time, and counted once', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => service.add(list, { email: i % 2 ? 'bob@x.test' : 'BOB@X.TEST' })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(99).fill(409)])
+    await expectCounts(service, list, { active: 1 })
+    expectBalanced(service)
+  })
+
+  test.each([
+    'bob',
+    '',
+    'bob@',
+    '@x.test',
+    'bob@x',
+    'a b@x.test',
+    'bob@x.test\r\nBcc: eve@x.test',
+    'a@x.test, b@x.test',
+  ])('with the address %j is a 422', async (email) => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    expectRefusal(await service.add(list, { email }), 422, 'invalid_address', 'email')
+    await expectCounts(service, list, {})
+  })
+
+  test('that is neither email nor contacts, or both, or has unknown fields, is a 422', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const contacts = [{ email: 'b@x.test' }]
+    for (const [body, field] of [
+      [{}, 'email'],
+      [{ metadata: {} }, 'email'],
+      [{ email: 'a@x.test', contacts }, 'contacts'],
+      [{ metadata: {}, contacts }, 'contacts'],
+      [{ email: 'a@x.test', name: 'Ada' }, 'name'],
+      [{ contacts: [] }, 'contacts'],
+    ] as const)
+      expectRefusal(await service.add(list, body), 422, 'validation_failed', field)
+    await expectCounts(service, list, {})
+  })
+
+  test('on a list of another account is a 404', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const key = await service.newKey([], await service.newAccount())
+    expectRefusal(await service.add(list, { email: 'a@x.test' }, { key }), 404, 'contact_list_not_found')
+    expectRefusal(await service.add('x', { email: 'a@x.test' }), 404, 'contact_list_not_found')
+    expectRefusal(
+      await service.add(list, { contacts: [{ email: 'a@x.test' }] }, { key }),
+      404,
+      'contact_list_not_found',
+    )
+    await expectCounts(service, list, {})
+  })
+
+  test('that is on the suppression list may be added, and is not taken off it', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
+    expect((await service.add(list, { email: 'a@x.test' })).status).toBe(201)
+    expect(await service.statuses(list)).toEqual({ 'a@x.test': 'active' })
+    expect(at((await service.api('GET', '/v1/suppressions')).body, 'pagination', 'total')).toBe(1)
+  })
+})
+
+describe('many contacts', () => {
+  test('are added in one request; those on the list are left alone, faults are told by their index', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    await service.add(list, { email: 'old@x.test', metadata: { old: true } })
+    const answer = await service.add(list, {
+      contacts: [
+        { email: 'a@x.test', metadata: { a: 1 } },
+        { email: 'OLD@x.test', metadata: { old: false } },
+        { email: 'nobody' },
+        { metadata: {} },
+        { email: 'a@X.test' },
+        { email: 'b@x.test', name: 'Bob' },
+        'c@x.test',
+        null,
+        { email: 'd@x.test', metadata: { d: 'x'.repeat(17_000) } },
+        { email: 'e@x.test' },
+      ],
+    })
+    expect({ status: answer.status, body: answer.body }).toEqual({
+      status: 201,
+      body: {
+        data: { inserted: 2, total_requested: 10 },
+        errors: [
+          { index: 2, error: '"nobody" is not an address: it has no @ after a local part.' },
+          { index: 3, error: 'email is required' },
+          { index: 5, error: expect.stringContaining('name') },
+          { index: 6, error: 'contact must be an object' },
+          { index: 7, error: 'contact must be an object' },
+          { index: 8, error: 'metadata has 17008 bytes of JSON; at most 16384 are allowed.' },
+        ],
+      },
+    })
+    expect(await service.statuses(list)).toEqual({ 'old@x.test': 'active', 'a@x.test': 'active', 'e@x.test': 'active' })
+    const [log] = at((await service.api('GET', '/v1/audit-logs')).body, 'data') as Record<string, unknown>[]
+    expect([log?.['action'], log?.['resource_id'], log?.['metadata']]).toEqual([
+      'contact.imported',
+      list,
+      { contacts: 10, confirmed: false },
+    ])
+  })
+
+  test('may be 10,000, whose count is exact; one more is a 422 that adds none', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test`, metadata: { i } }))
+    const added = await service.add(list, { contacts })
+    expect(added.body).toEqual({ data: { inserted: 10_000, total_requested: 10_000 }, errors: [] })
+    await expectCounts(service, list, { active: 10_000 })
+    const other = await service.newList()
+    const more = await service.add(other, { contacts: [...contacts, { email: 'more@x.test' }] })
+    expectRefusal(more, 422, 'validation_failed', 'contacts')
+    await expectCounts(service, other, {})
+    expectBalanced(service)
+  })
+
+  test('that are wrong anywhere among them are told by their place in the request', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const contacts = Array.from({ length: 600 }, (_, i) => ({ email: i % 299 === 298 ? `u${i}` : `u${i}@x.test` }))
+    const { body } = await service.add(list, { contacts })
+    expect(at(body, 'data')).toEqual({ inserted: 598, total_requested: 600 })
+    expect((at(body, 'errors') as { index: number }[]).map(({ index }) => index)).toEqual([298, 597])
+  })
+
+  test('let other requests in between', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test` }))
+    let isOver = false
+    const adding = service.add(list, { contacts }).finally(() => {
+      isOver = true
+    })
+    const seen: number[] = []
+    while (!isOver) {
+      const answer = await service.api('GET', `/v1/contact-lists/${list}`)
+      if (!isOver) seen.push(Number(at(answer.body, 'data', 'contact_count')))
+    }
+    expect((await adding).status).toBe(201)
+    // Each slice of 250 is there before the next; some were seen on their way.
+    expect(seen.filter((count) => count > 0 && count < 10_000).length).toBeGreaterThan(2)
+    expect(seen.every((count) => count % 250 === 0)).toBe(true)
+  })
+
+  test('from several requests at once are each on the list once', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const contacts = Array.from({ length: 1_000 }, (_, i) => ({ email: `u${i}@x.test` }))
+    const answers = await Promise.all([
+      service.add(list, { contacts }),
+      service.add(list, { contacts: contacts.toReversed() }),
+      service.add(list, { contacts: contacts.slice(300, 700) }),
+    ])
+    const inserted = answers.map(({ body }) => Number(at(body, 'data', 'inserted')))
+    expect(inserted.reduce((sum, n) => sum + n, 0)).toBe(1_000)
+    await expectCounts(service, list, { active: 1_000 })
+    expectBalanced(service)
+  })
+})
+
+describe('on a list with double opt-in', () => {
+  test('one that is added is pending, and is asked', async () => {
+    await using service = await createListApi()
+    const list = await service.newList({ double_opt_in: true })
+    const added = await service.add(list, { email: 'a@x.test' })
+    expect([added.status, at(added.body, 'data', 'status')]).toEqual([201, 'pending'])
+    expect(service.waiting()).toEqual([{ address: 'a@x.test', kind: 'confirmation' }])
+    await expectCounts(service, list, { pending: 1 })
+    expectBalanced(service)
+  })
+
+  test('many are pending, and are asked as many', async () => {
+    await using service = await createListApi()
+    const list = await service.newList({ double_opt_in: true })
+    await service.add(list, { contacts: [{ email: 'a@x.test' }, { email: 'b@x.test' }, { email: 'a@x.test' }] })
+    expect(service.waiting()).toEqual([
+      { address: 'a@x.test', kind: 'bulk_confirmation' },
+      { address: 'b@x.test', kind: 'bulk_confirmation' },
+    ])
+    await expectCounts(service, list, { pending: 2 })
+  })
+
+  test('those that have confirmed are active, nobody asks them, and they are welcomed', async () => {
+    await using service = await createListApi()
+    const list = await service.newList({
+      double_opt_in: true,
+      welcome_email_enabled: true,
+      welcome_email_subject: 'Welcome',
+      welcome_email_text_body: 'Hello.',
+    })
+    await service.add(list, { contacts: [{ email: 'a@x.test' }], confirmed: true })
+    await service.add(list, { email: 'b@x.test', confirmed: true })
+    await service.add(list, { email: 'c@x.test', confirmed: false })
+    expect(await service.statuses(list)).toEqual({ 'a@x.test': 'active', 'b@x.test': 'active', 'c@x.test': 'pending' })
+    expect(service.waiting()).toEqual([
+      { address: 'a@x.test', kind: 'welcome' },
+      { address: 'b@x.test', kind: 'welcome' },
+      { address: 'c@x.test', kind: 'confirmation' },
+    ])
+  })
+
+  test('an account without a verified domain adds nobody who would be asked: 422, and nothing is stored', async () => {
+    await using service = await createListApi()
+    const list = await service.newList({ double_opt_in: true })
+    service.app.db.run('UPDATE domains SET verified_at = NULL')
+    const before = service.stored()
+    expectRefusal(await service.add(list, { email: 'a@x.test' }), 422, 'no_verified_domain')
+    expectRefusal(await service.add(list, { contacts: [{ email: 'a@x.test' }] }), 422, 'no_verified_domain')
+    expect(service.stored()).toEqual(before)
+    const confirmed = await service.add(list, { contacts: [{ email: 'a@x.test' }], confirmed: true })
+    expect(confirmed.body).toEqual({ data: { inserted: 1, total_requested: 1 }, errors: [] })
+    service.app.db.run('UPDATE domains SET verified_at = 1 WHERE domain = ?', [VERIFIED])
+    expect((await service.add(list, { email: 'b@x.test' })).status).toBe(201)
+  })
+})
+
+test('without double opt-in a contact is active at once, and welcomed where the list has a welcome', async () => {
+  await using service = await createListApi()
+  const plain = await service.newList()
+  const welcoming = await service.newList({
+    welcome_email_enabled: true,
+    welcome_email_subject: 'Welcome',
+    welcome_email_text_body: 'Hello.',
+  })
+  await service.add(plain, { email: 'a@x.test' })
+  await service.add(welcoming, { email: 'b@x.test' })
+  await service.add(welcoming, { contacts: [{ email: 'c@x.test' }] })
+  expect(service.waiting()).toEqual([
+    { address: 'b@x.test', kind: 'welcome' },
+    { address: 'c@x.test', kind: 'welcome' },
+  ])
+})
+
+describe('the list of contacts', () => {
+  test('has pages, newest first, of all, of one status, of one address', async () => {
+    await using service = await createListApi()
+    const { api } = service
+    const list = await service.newList()
+    await service.add(list, { contacts: [1, 2, 3, 4, 5].map((i) => ({ email: `u${i}@x.test` })) })
+    for (const [email_address, reason] of [
+      ['u2@x.test', 'hard_bounce'],
+      ['u4@x.test', 'hard_bounce'],
+      ['u5@x.test', 'complaint'],
+    ])
+      await api('POST', '/v1/suppressions', { email_address, reason })
+    const page = async (query: string) => {
+      const { body } = await api('GET', `/v1/contact-lists/${list}/contacts${query}`)
+      return {
+        emails: (at(body, 'data') as { email: string }[]).map(({ email }) => email),
+        total: at(body, 'pagination', 'total'),
+      }
+    }
+    expect(await page('?per_page=2&page=2')).toEqual({ emails: ['u3@x.test', 'u2@x.test'], total: 5 })
+    expect(await page('?page=9')).toEqual({ emails: [], total: 5 })
+    expect(await page('?status=active')).toEqual({ emails: ['u3@x.test', 'u1@x.test'], total: 2 })
+    expect(await page('?status=bounced&per_page=1&page=2')).toEqual({ emails: ['u2@x.test'], total: 2 })
+    expect(await page('?status=complained')).toEqual({ emails: ['u5@x.test'], total: 1 })
+    expect(await page('?status=pending')).toEqual({ emails: [], total: 0 })
+    expect(await page('?email=U5@X.test')).toEqual({ emails: ['u5@x.test'], total: 1 })
+    expect(await page('?email=u5@x.test&status=active')).toEqual({ emails: [], total: 0 })
+    expect(await page('?email=u6@x.test')).toEqual({ emails: [], total: 0 })
+    expect(await page('?email=u5@x.test&page=2')).toEqual({ emails: [], total: 1 })
+  })
+
+  test('under a status that there is not is a 422 that names those there are; of no list a 404', async () => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    const refused = await service.api('GET', `/v1/contact-lists/${list}/contacts?status=asleep`)
+    expectRefusal(refused, 422, 'validation_failed', 'status')
+    expect(String(at(refused.body, 'message'))).toMatch(/active.*pending.*unsubscribed.*bounced.*complained/)
+    const none = '/v1/contact-lists/01234567-89ab-7def-8123-456789abcdef/contacts'
+    for (const query of ['', '?status=active'])
+      expectRefusal(await service.api('GET', `${none}${query}`), 404, 'contact_list_not_found')
+  })
+})
+
+test('a contact that is taken off gets nothing that it was still to get, and may be added again as a new one', async () => {
+  await using service = await createListApi()
+  const list = await service.newList({ double_opt_in: true })
+  const first = await service.add(list, { email: 'a@x.test' })
+  await service.api('DELETE', `/v1/contact-lists/${list}/contacts/a@x.test`)
+  expect(service.waiting()).toEqual([])
+  const second = await service.add(list, { email: 'a@x.test' })
+  expect(second.status).toBe(201)
+  expect(at(second.body, 'data', 'id')).not.toBe(at(first.body, 'data', 'id'))
+  expect(service.waiting()).toEqual([{ address: 'a@x.test', kind: 'confirmation' }])
+})
+
+test('an address in a path whose encoding is broken is a 404', async () => {
+  await using service = await createListApi()
+  const list = await service.newList()
+  expect((await service.api('DELETE', `/v1/contact-lists/${list}/contacts/%E0%A4%A`)).status).toBe(404)
+})

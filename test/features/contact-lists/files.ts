@@ -1,0 +1,94 @@
+/** @module Files of contacts for tests: lists, uploads, operations, and what is on a list and on disk. */
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type ApiAnswer, at, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+
+type Json = Record<string, unknown>
+
+/** Makes a list; gives its id. */
+export async function makeList({ api }: Pick<TestApi, 'api'>, fields: Json = {}): Promise<string> {
+  const answer = await api('POST', '/v1/contact-lists', { name: 'People', ...fields })
+  return String(at(answer.body, 'data', 'id'))
+}
+
+/** Posts a file to a list. */
+export async function postFile(
+  { url, key }: Pick<TestApi, 'url' | 'key'>,
+  list: string,
+  body: string | Uint8Array | ReadableStream<Uint8Array>,
+  { query = '', headers = {} }: { query?: string; headers?: Record<string, string> } = {},
+): Promise<ApiAnswer> {
+  const response = await fetch(`${url}/v1/contact-lists/${list}/contacts/import${query}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'text/csv', ...headers },
+    body: body as NonNullable<RequestInit['body']>,
+  })
+  return { status: response.status, headers: response.headers, body: await response.json() }
+}
+
+/** The operation of an accepted import, once it is over. */
+export async function untilOver(service: Pick<TestApi, 'api'>, posted: ApiAnswer): Promise<Json> {
+  if (posted.status !== 202) throw new Error(`refused: ${JSON.stringify(posted.body)}`)
+  const id = String(at(posted.body, 'data', 'operation_id'))
+  return eventually(async () => {
+    const operation = at((await service.api('GET', `/v1/operations/${id}`)).body, 'data') as Json
+    return operation['completed_at'] !== null && operation
+  })
+}
+
+/** Posts a file and waits for the end of its import; gives what the operation says. */
+export async function imported(
+  service: TestApi,
+  list: string,
+  file: string | Uint8Array,
+  query?: string,
+): Promise<Json> {
+  const operation = await untilOver(service, await postFile(service, list, file, query === undefined ? {} : { query }))
+  const { operation_type, status, total_items, completed_items, failed_items, error_summary, metadata } = operation
+  const { inserted, duplicates, errors } = metadata as Json
+  return {
+    operation_type,
+    status,
+    items: [total_items, completed_items, failed_items],
+    error_summary,
+    inserted,
+    duplicates,
+    errors,
+  }
+}
+
+/** What a completed import without errors says. */
+export const completed = (inserted: number, duplicates = 0) => ({
+  operation_type: 'bulk_import',
+  status: 'completed',
+  items: [inserted + duplicates, inserted + duplicates, 0],
+  error_summary: null,
+  inserted,
+  duplicates,
+  errors: [],
+})
+
+/** Address, status and metadata of all contacts of a list, oldest first. */
+export async function contactsOf({ api }: Pick<TestApi, 'api'>, list: string): Promise<unknown[]> {
+  const rows: unknown[] = []
+  for (let page = 1; ; page++) {
+    const { body } = await api('GET', `/v1/contact-lists/${list}/contacts?per_page=100&page=${page}`)
+    const data = at(body, 'data') as Json[]
+    if (data.length === 0) return rows.reverse()
+    rows.push(...data.map(({ email, status, metadata }) => [email, status, metadata]))
+  }
+}
+
+/** Files that wait to be imported, or were left. */
+export const spooledFiles = ({ dataDir }: Pick<TestApi, 'dataDir'>): string[] => {
+  const folder = join(dataDir, 'imports')
+  return existsSync(folder) ? readdirSync(folder) : []
+}
+
+/** The file of a list. */
+export async function exportFile({ url, key }: TestApi, list: string, query = ''): Promise<Response> {
+  return fetch(`${url}/v1/contact-lists/${list}/contacts/export${query}`, {
+    headers: { authorization: `Bearer ${key}` },
+  })
+}

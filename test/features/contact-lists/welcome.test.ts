@@ -1,0 +1,224 @@
+import { describe, expect, test } from 'bun:test'
+import { days, hours, minutes } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { ADDRESS, ask, type Confirming, createConfirming, leave, listRow } from './confirmation-fixture.ts'
+
+const WELCOME = {
+  double_opt_in: false,
+  welcome_email_enabled: true,
+  welcome_email_subject: 'Welcome to {{ list.name }}',
+  welcome_email_text_body: 'Hello {{ contact.first_name }} ({{ contact.email }}).',
+}
+
+const WELCOMED = { from: 'no-reply@sender.test', to: ADDRESS, subject: 'Welcome to News' }
+
+/** A list whose contacts are welcomed; not double opt-in. */
+const welcoming = (service: Confirming, body: Record<string, unknown> = {}) =>
+  service.list({ name: 'News', ...WELCOME, ...body })
+
+const addNamed = (service: Confirming, list: string, email = ADDRESS) =>
+  service.add(list, { email, metadata: { first_name: 'Bob' } })
+
+const change = async (service: Confirming, list: string, body: Record<string, unknown>) => {
+  const answer = await service.api('PUT', `/v1/contact-lists/${list}`, { name: 'News', ...body })
+  if (answer.status !== 200) throw new Error(`not changed: ${JSON.stringify(answer.body)}`)
+}
+
+describe('a welcome', () => {
+  test('leaves once the delay of the list is over, as mail of the list, and shows in the contact', async () => {
+    await using service = await createConfirming()
+    const { clock, app } = service
+    const list = await welcoming(service, {
+      welcome_email_delay_seconds: 3600,
+      welcome_email_from_address: 'Ada <ada@sender.test>',
+      welcome_email_text_body: '{{ contact.first_name }} {{ contact.email }} {{ contact.id }} {{ unsubscribe_url }}',
+      welcome_email_html_body: '<p>{{ contact.metadata.first_name }}</p>',
+    })
+    await addNamed(service, list)
+    const contact = await service.contact(list)
+    clock.advance(hours(1) - 1)
+    expect([service.waiting(), service.sent()]).toEqual([[{ kind: 'welcome', email: ADDRESS }], []])
+    clock.advance(1)
+    await service.drained()
+    expect(service.sent()).toEqual([{ ...WELCOMED, from: 'Ada <ada@sender.test>' }])
+    expect(await service.contact(list)).toEqual({
+      ...contact,
+      welcome_email_sent_at: new Date(clock.now()).toISOString(),
+    })
+    const stored = app.db
+      .query<Record<string, unknown>, []>(
+        'SELECT transactional, list_id AS listId, template_id AS templateId FROM emails',
+      )
+      .all()
+    expect(stored).toEqual([{ transactional: 0, listId: listRow(service, list), templateId: null }])
+    const detail = await service.detail(at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id'))
+    const [name, email, id, url] = String(detail['text_body']).split(' ')
+    expect([name, email, id, detail['html_body']]).toEqual(['Bob', ADDRESS, String(contact['id']), '<p>Bob</p>'])
+    // The link in the body is one of the list, without any row of the email.
+    await fetch(`${service.url}${new URL(String(url)).pathname}`, { method: 'POST' })
+    expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
+  })
+
+  test('is sent after the confirmation where one is needed, and never before', async () => {
+    await using service = await createConfirming()
+    const list = await welcoming(service, { double_opt_in: true })
+    await addNamed(service, list)
+    const path = await service.link()
+    service.clock.advance(days(3))
+    await service.drained()
+    expect(service.sent()).toHaveLength(1)
+    await ask(service, 'POST', path)
+    await service.drained()
+    expect(service.sent().slice(1)).toEqual([WELCOMED])
+  })
+
+  test('is sent once in the life of a contact, also when it leaves and comes back', async () => {
+    await using service = await createConfirming()
+    const list = await welcoming(service)
+    await addNamed(service, list)
+    await service.drained()
+    await leave(service, list)
+    service.clock.advance(hours(1))
+    await service.api('POST', `/v1/contact-lists/${list}/contacts/${ADDRESS}/confirmation`)
+    await ask(service, 'POST', await service.link())
+    expect(await service.contact(list)).toMatchObject({ status: 'active' })
+    expect(service.waiting()).toEqual([])
+    expect(service.sent().filter(({ subject }) => subject === WELCOMED.subject)).toHaveLength(1)
+  })
+
+  test('goes to nobody who left before it was due; who came back in time gets one', async () => {
+    await using service = await createConfirming()
+    const list = await welcoming(service, { welcome_email_delay_seconds: 7200 })
+    const ann = 'ann@receiver.test'
+    await addNamed(service, list)
+    await addNamed(service, list, ann)
+    await leave(service, list)
+    await leave(service, list, ann)
+    await service.api('POST', `/v1/contact-lists/${list}/contacts/${ann}/confirmation`)
+    await ask(service, 'POST', await service.link(ann))
+    service.clock.advance(hours(2))
+    await service.drained()
+    expect(service.sent().slice(1)).toEqual([{ ...WELCOMED, to: ann }])
+    expect(service.waiting()).toEqual([])
+  })
+
+  test('is as the list is when it leaves: other words, or none when it was switched off', async () => {
+    await using service = await createConfirming()
+    const list = await welcoming(service, { welcome_email_delay_seconds: 60 })
+    await addNamed(service, list)
+    await change(service, list, { welcome_email_subject: 'Hi' })
+    service.clock.advance(minutes(1))
+    await service.drained()
+    await addNamed(service, list, 'ann@receiver.test')
+    await change(service, list, { welcome_email_enabled: false })
+    service.clock.advance(minutes(1))
+    await service.drained()
+    expect(service.sent()).toEqual([{ ...WELCOMED, subject: 'Hi' }])
+    expect(await service.contact(list, 'ann@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
+  })
+
+  test('is not sent to an address that is suppressed, nor to a contact or of a list that is gone', async () => {
+    await using service = await createConfirming()
+    const lists = [
+      await welcoming(service),
+      await welcoming(service, { name: 'Other' }),
+      await welcoming(service, { name: 'Gone' }),
+    ]
+    const [list = '', other = '', gone = ''] = lists
+    for (const id of lists) await change(service, id, { name: id, welcome_email_delay_seconds: 60 })
+    for (const id of lists) await addNamed(service, id, `${lists.indexOf(id)}@receiver.test`)
+    await service.api('POST', '/v1/suppressions', { email_address: '0@receiver.test' })
+    await service.api('DELETE', `/v1/contact-lists/${other}/contacts/1@receiver.test`)
+    await service.api('DELETE', `/v1/contact-lists/${gone}`)
+    service.clock.advance(minutes(1))
+    await service.drained()
+    expect([service.sent(), service.waiting()]).toEqual([[], []])
+    expect(await service.contact(list, '0@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
+  })
+
+  test('of a template: its bodies win over those of the list, the subject of the list over its own', async () => {
+    await using service = await createConfirming()
+    const template = await service.api('POST', '/v1/templates', {
+      alias: 'welcome',
+      name: 'Welcome',
+      subject: 'From the template',
+      html_body: '<b>{{ contact.email }}</b>',
+    })
+    const id = at(template.body, 'data', 'id')
+    const list = await welcoming(service, { welcome_email_template_id: id, welcome_email_subject: null })
+    await addNamed(service, list)
+    await service.drained()
+    const other = await welcoming(service, { name: 'Other', welcome_email_template_id: id })
+    await addNamed(service, other)
+    await service.drained()
+    expect(service.sent().map(({ subject }) => subject)).toEqual(['From the template', 'Welcome to Other'])
+    const sent = at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id')
+    const { html_body, text_body, template_id } = await service.detail(sent)
+    expect({ html_body, text_body, template_id }).toEqual({
+      html_body: `<b>${ADDRESS}</b>`,
+      text_body: null,
+      template_id: id,
+    })
+  })
+
+  const FAULTS: readonly (readonly [what: string, body: Record<string, unknown>, reason: string])[] = [
+    [
+      'whose data is missing',
+      { welcome_email_text_body: 'Hello {{ contact.surname }}.' },
+      'text_body, line 1: the variable "contact.surname" is missing',
+    ],
+    ['that gives an empty subject', { welcome_email_subject: '{% if false %}x{% endif %}' }, 'A subject is required'],
+  ]
+  test.each(FAULTS)('%s is given up at once, with an audit row that says why', async (_, body, reason) => {
+    await using service = await createConfirming()
+    const list = await welcoming(service, body)
+    await addNamed(service, list)
+    await service.drained()
+    expect([service.sent(), service.waiting()]).toEqual([[], []])
+    expect(service.audited('contact.welcome_failed')).toEqual([{ reason: expect.stringContaining(reason) }])
+    expect(await service.contact(list)).toMatchObject({ status: 'active', welcome_email_sent_at: null })
+  })
+
+  test('whose template was deleted is given up; of very many failures some are told', async () => {
+    await using service = await createConfirming()
+    const template = await service.api('POST', '/v1/templates', {
+      alias: 'welcome',
+      name: 'Welcome',
+      subject: 'Hi',
+      text_body: 'Hi',
+    })
+    const id = String(at(template.body, 'data', 'id'))
+    const list = await welcoming(service, { welcome_email_template_id: id })
+    await service.api('DELETE', `/v1/templates/${id}`)
+    await service.add(list, { contacts: Array.from({ length: 60 }, (_, n) => ({ email: `${n}@receiver.test` })) })
+    await service.drained()
+    expect(service.audited('contact.welcome_failed')).toEqual(
+      Array.from({ length: 20 }, () => ({ reason: expect.stringContaining('was deleted') })),
+    )
+    expect([service.sent(), service.waiting()]).toEqual([[], []])
+  })
+
+  test('whose sender has lost its domain is tried again with longer waits, for three days', async () => {
+    await using service = await createConfirming()
+    const list = await welcoming(service, { welcome_email_from_address: 'ada@sender.test' })
+    service.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'sender.test'")
+    await addNamed(service, list)
+    const began = service.clock.now()
+    const row = () =>
+      service.app.db
+        .query<{ attempts: number; dueAt: number }, []>('SELECT attempts, due_at AS dueAt FROM contact_mails')
+        .all()[0]
+    const after = (attempt: number) => eventually(() => [row()].find((found) => found?.attempts === attempt))
+    const waits: number[] = []
+    for (let attempt = 1; attempt < 20; attempt++) {
+      const { dueAt } = await after(attempt)
+      waits.push((dueAt - service.clock.now()) / minutes(1))
+      service.clock.advance(dueAt - service.clock.now())
+    }
+    await eventually(() => row() === undefined)
+    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, ...Array.from({ length: 10 }, () => 360)])
+    expect(Math.round((service.clock.now() - began) / days(1))).toBe(3)
+    expect(service.audited('contact.welcome_failed')).toEqual([{ reason: expect.stringContaining('sender.test') }])
+  })
+})

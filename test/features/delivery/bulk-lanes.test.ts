@@ -1,0 +1,383 @@
+import { describe, expect, test } from 'bun:test'
+import { Sites } from '#features/delivery/sites.ts'
+import { domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/emails/lanes.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { hours } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+
+test.each([
+  [{ domain: 'x.test', sandbox: false, isBulk: false }, 'x.test', 'x.test', 'x.test'],
+  [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:x.test', 'x.test', 'x.test (broadcast)'],
+  [{ domain: 'x.test', sandbox: true, isBulk: false }, 'sandbox', 'sandbox', 'sandbox'],
+  [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:sandbox', 'sandbox', 'sandbox (broadcast)'],
+])('mail of %j waits in the lane %s, which leads to %s', (mail, lane, destination, label) => {
+  expect([laneOf(mail), domainOfLane(lane), laneLabel(lane), isBulkLane(lane)]).toEqual([
+    lane,
+    destination,
+    label,
+    mail.isBulk,
+  ])
+})
+
+describe('room and places', () => {
+  const sitesFor = (deliveryConcurrency: number, connectionsPerSite: number) => {
+    const woken: string[] = []
+    const clock = new ManualClock(START)
+    const wake = (lane: string) => woken.push(lane) > 0
+    return { sites: new Sites({ clock, deliveryConcurrency, connectionsPerSite, wake }), woken }
+  }
+
+  test('of a site bulk mail uses four fifths and never the last, whoever uses the rest', () => {
+    const { sites } = sitesFor(500, 10)
+    const site = sites.of('mx.test')
+    const room = () => [sites.roomFor(site, false), sites.roomFor(site, true)]
+    expect(room()).toEqual([2, 1])
+    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    expect(room()).toEqual([20, 16])
+    sites.takePlaces(site, 10, false)
+    expect(room()).toEqual([10, 6])
+    sites.takePlaces(site, 6, true)
+    expect(room()).toEqual([4, 0])
+  })
+
+  test('of a site with one connection bulk mail has one message at a time', () => {
+    const { sites } = sitesFor(500, 1)
+    const site = sites.of('mx.test')
+    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    expect([sites.roomFor(site, false), sites.roomFor(site, true)]).toEqual([2, 1])
+  })
+
+  test('of all places bulk mail has half at most, and leaves a fifth free', () => {
+    const { sites } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    const places = () => [sites.placesFor(false), sites.placesFor(true)]
+    expect(places()).toEqual([100, 50])
+    sites.takePlaces(site, 20, true)
+    expect(places()).toEqual([80, 30])
+    sites.takePlaces(site, 50, false)
+    expect(places()).toEqual([30, 10])
+    sites.giveBackPlaces(site, 50, false)
+    sites.takePlaces(site, 30, true)
+    expect(places()).toEqual([50, 0])
+  })
+
+  test.each([1, 2, 3])('of %d places bulk mail has one', (places) => {
+    const { sites } = sitesFor(places, 10)
+    expect(sites.placesFor(true)).toBe(1)
+  })
+
+  test('who waits is woken in the order of coming, but bulk lanes after all others have had their turn', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    for (const lane of ['bulk:a.test', 'b.test', 'bulk:c.test', 'd.test']) sites.waitForRoom(site, lane)
+    sites.offerPlaces()
+    sites.offerPlaces()
+    // Both others are about to take their room.
+    sites.offerPlaces()
+    expect(woken).toEqual(['b.test', 'd.test'])
+    sites.leaveLines(site, 'b.test')
+    sites.offerPlaces()
+    expect(woken).toEqual(['b.test', 'd.test'])
+    sites.turnOver('d.test')
+    sites.offerPlaces()
+    sites.offerPlaces()
+    expect(woken).toEqual(['b.test', 'd.test', 'bulk:a.test', 'bulk:c.test'])
+  })
+
+  test('a bulk lane has no place while another lane waits for one', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    for (const lane of ['bulk:a.test', 'b.test']) sites.waitForPlace(lane)
+    expect(sites.placesFor(true)).toBe(0)
+    sites.offerPlaces()
+    expect([woken, sites.placesFor(true)]).toEqual([['b.test'], 0])
+    sites.turnOver('b.test')
+    expect(sites.placesFor(true)).toBe(50)
+    sites.offerPlaces()
+    expect(woken).toEqual(['b.test', 'bulk:a.test'])
+  })
+
+  test('what is known of a site is not forgotten while a lane that was woken is about to use it', () => {
+    const { sites } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    sites.waitForRoom(site, 'bulk:a.test')
+    sites.offerPlaces()
+    sites.forgetIdle('mx.test')
+    expect(sites.of('mx.test')).toBe(site)
+    sites.turnOver('bulk:a.test')
+    sites.forgetIdle('mx.test')
+    expect(sites.of('mx.test')).not.toBe(site)
+  })
+
+  test('a lane that has lost its mail meanwhile holds up nobody behind it', () => {
+    const woken: string[] = []
+    const wake = (lane: string) => lane !== 'gone.test' && woken.push(lane) > 0
+    const sites = new Sites({ clock: new ManualClock(START), deliveryConcurrency: 100, connectionsPerSite: 10, wake })
+    for (const lane of ['bulk:a.test', 'gone.test']) sites.waitForPlace(lane)
+    sites.offerPlaces()
+    expect(woken).toEqual(['bulk:a.test'])
+  })
+})
+
+/** Domains that share one mail host at 127.0.0.1. */
+const sharedHost = (...domains: readonly string[]): Zone => ({
+  ...Object.fromEntries(domains.map((domain) => [domain, { MX: [{ preference: 10, exchange: 'mx.shared.test' }] }])),
+  'mx.shared.test': { A: ['127.0.0.1'] },
+})
+
+/** Each domain its own host, all at 127.0.0.1. */
+const ownHosts = (...domains: readonly string[]): Zone =>
+  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
+
+const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+
+interface Receiver extends AsyncDisposable {
+  readonly port: number
+  /** Local parts, in the order in which their messages began. */
+  readonly begun: string[]
+  /** Local parts of those that wait for the reply to their final dot. */
+  readonly held: Set<string>
+  /** From now on holds the messages for which this is true. */
+  hold(which: (local: string) => boolean): void
+  /** Lets held messages go on, and those like them that come. */
+  release(which?: (local: string) => boolean): void
+}
+
+/** A server that takes all mail and keeps those it is told to waiting for the reply to their final dot. */
+async function startReceiver(): Promise<Receiver> {
+  const begun: string[] = []
+  const held = new Map<string, () => void>()
+  let isHeld = (_: string): boolean => false
+  const localOf = (commands: readonly string[]): string =>
+    /<([^@]*)@/.exec(commands.findLast((line) => line.startsWith('RCPT')) ?? '')?.[1] ?? ''
+  const server: ScriptedSmtp = await startScriptedSmtp({
+    data: (_, session) => {
+      begun.push(localOf(session.commands))
+      return '354 Go ahead'
+    },
+    body: async (_, session) => {
+      const local = localOf(session.commands)
+      if (isHeld(local)) await new Promise<void>((resolve) => held.set(local, resolve))
+      return '250 2.0.0 Queued'
+    },
+  })
+  return {
+    port: server.port,
+    begun,
+    get held() {
+      return new Set(held.keys())
+    },
+    hold(which) {
+      isHeld = which
+    },
+    release(which = () => true) {
+      const before = isHeld
+      isHeld = (local) => before(local) && !which(local)
+      for (const [local, resolve] of held) {
+        if (!which(local)) continue
+        held.delete(local)
+        resolve()
+      }
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+const isBulk = (local: string): boolean => local.startsWith('bulk')
+
+interface BulkFlow extends AsyncDisposable {
+  readonly flow: MailFlow
+  /** Makes mail to these addresses due in the lanes of broadcasts. */
+  due(addresses: readonly string[]): Promise<void>
+  /** Local parts of those in delivery. */
+  inDelivery(): string[]
+}
+
+/** Only the lane says that mail is of a broadcast: what is sent is the same. */
+async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
+  const clock = new ManualClock(START)
+  const flow = await startMailFlow({ ...options, clock })
+  const { app } = flow
+  const rows = (where: string) =>
+    app.db.query<{ address: string; lane: string }, []>(`SELECT address, lane FROM recipients WHERE ${where}`).all()
+  return {
+    flow,
+    async due(addresses) {
+      const at = clock.now() + hours(1)
+      const send_at = new Date(at).toISOString()
+      for (let from = 0; from < addresses.length; from += 50)
+        await flow.send({ to: addresses.slice(from, from + 50), send_at })
+      app.db.run("UPDATE recipients SET lane = 'bulk:' || lane WHERE status = 1")
+      const lanes = new Set(rows('status = 1').map(({ lane }) => lane))
+      clock.advance(hours(1))
+      for (const lane of lanes) app.mailDue.emit({ lane, at })
+    },
+    inDelivery: () =>
+      rows('status = 2')
+        .map(({ address }) => address.replace(/@.*/, ''))
+        .toSorted(),
+    [Symbol.asyncDispose]: () => flow[Symbol.asyncDispose](),
+  }
+}
+
+/** Waits until all mail has been delivered; a machine that is busy takes its time for 2,000. */
+const allSent = ({ app }: MailFlow): Promise<true> =>
+  eventually(
+    () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
+    100_000,
+  )
+
+describe('transactional mail', () => {
+  test('is delivered before 2,000 bulk recipients at the same site, but for the few that are on their way', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
+    const { flow } = bulk
+    // The first few teach the service that the site answers, so that it gets as much as it may.
+    receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
+    await bulk.due(numbered('bulk', 2000).map((local) => `${local}@x.test`))
+    // 10 connections, of which bulk mail uses 8.
+    await eventually(() => receiver.held.size === 8)
+    await eventually(() => bulk.inDelivery().length === 16)
+    const before = receiver.begun.length
+    const sent = [await flow.send({ to: 'same@x.test' }), await flow.send({ to: 'other@y.test' })]
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    expect(receiver.begun.slice(before)).toEqual(['same', 'other'])
+    expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
+    receiver.release()
+    await allSent(flow)
+    expect(new Set(receiver.begun).size).toBe(2002)
+    expect(receiver.begun).toHaveLength(2002)
+    expectBalanced(flow.service)
+  }, 120_000)
+
+  test('that a Worker has in hand has the next free connection before the bulk mail there', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({
+      zone: sharedHost('x.test'),
+      smtpPort: receiver.port,
+      settings: { TASSIS_CONNECTIONS_PER_SITE: '3' },
+    })
+    const { flow } = bulk
+    receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
+    await bulk.due(numbered('bulk', 60).map((local) => `${local}@x.test`))
+    // Of 3 connections bulk mail uses 2; of 6 messages that may be in hand 4 are bulk.
+    await eventually(() => receiver.held.size === 2 && bulk.inDelivery().length === 4)
+    await flow.send({ to: 'first@x.test' })
+    await eventually(() => receiver.held.has('first'))
+    await flow.send({ to: 'second@x.test' })
+    await eventually(() => bulk.inDelivery().includes('second'))
+    const [one] = receiver.held
+    const before = receiver.begun.length
+    receiver.release((local) => local === one)
+    await eventually(() => receiver.held.size === 3)
+    expect(receiver.begun.slice(before)).toEqual(['second'])
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun).toHaveLength(62)
+    expectBalanced(flow.service)
+  })
+
+  test('that waits for the only connection of a site has it before all bulk mail that waited longer', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({
+      zone: sharedHost('x.test', 'y.test', 'z.test'),
+      smtpPort: receiver.port,
+      settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+    })
+    const { flow } = bulk
+    receiver.hold((local) => local === 'bulk0')
+    await bulk.due(numbered('bulk', 20).map((local, i) => `${local}@${i % 2 === 0 ? 'x' : 'y'}.test`))
+    await eventually(() => receiver.held.size === 1)
+    await flow.send({ to: 'first@x.test' })
+    await eventually(() => bulk.inDelivery().includes('first'))
+    await Promise.all([flow.send({ to: 'more@x.test' }), flow.send({ to: 'more@z.test' })])
+    const reasons = () =>
+      Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
+    await eventually(() => reasons()['z.test']?.startsWith('waits for a connection'))
+    expect(reasons()).toEqual({
+      'x.test': '1 in delivery, the rest waits for a connection',
+      'z.test': 'waits for a connection to mx.shared.test',
+      'bulk:x.test': '1 in delivery, the rest waits for a connection',
+      'bulk:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
+    })
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun.slice(0, 4)).toEqual(['bulk0', 'first', 'more', 'more'])
+    expect(receiver.begun).toHaveLength(23)
+    expectBalanced(flow.service)
+  })
+
+  test('has half of all places to itself, whatever bulk mail is due and however silent its receivers are', async () => {
+    await using receiver = await startReceiver()
+    const domains = numbered('bulk', 30)
+    const others = numbered('other', 5)
+    await using bulk = await startBulkFlow({
+      zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
+      smtpPort: receiver.port,
+      settings: { TASSIS_DELIVERY_CONCURRENCY: '10' },
+    })
+    const { flow } = bulk
+    receiver.hold(isBulk)
+    await bulk.due(domains.map((name) => `${name}@${name}.test`))
+    await eventually(() => receiver.held.size === 5)
+    const sent = await Promise.all(others.map((name) => flow.send({ to: `${name}@${name}.test` })))
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    expect([receiver.held.size, bulk.inDelivery().length]).toEqual([5, 5])
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun).toHaveLength(35)
+    expectBalanced(flow.service)
+  })
+
+  test('that waits for a place has it before all bulk mail that waited longer', async () => {
+    await using receiver = await startReceiver()
+    const domains = numbered('bulk', 6)
+    const others = numbered('other', 4)
+    await using bulk = await startBulkFlow({
+      zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
+      smtpPort: receiver.port,
+      settings: { TASSIS_DELIVERY_CONCURRENCY: '4' },
+    })
+    const { flow } = bulk
+    receiver.hold(() => true)
+    await bulk.due(domains.map((name) => `${name}@${name}.test`))
+    await eventually(() => receiver.held.size === 2)
+    const [first] = receiver.begun
+    const sent = await Promise.all(others.map((name) => flow.send({ to: `${name}@${name}.test` })))
+    await eventually(() => receiver.held.size === 4)
+    receiver.release((local) => local === first)
+    await eventually(() => bulk.inDelivery().filter((local) => !isBulk(local)).length === 3)
+    receiver.release(isBulk)
+    await eventually(() => receiver.held.size === 4)
+    expect(bulk.inDelivery()).toEqual(others)
+    receiver.release()
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    await allSent(flow)
+    expect(receiver.begun.slice(0, 6).filter((local) => !isBulk(local))).toHaveLength(4)
+    expect(receiver.begun).toHaveLength(10)
+    expectBalanced(flow.service)
+  })
+})
+
+test('bulk mail goes where the domain leads: it bounces where there is none, and waits where nobody answers', async () => {
+  await using bulk = await startBulkFlow({ zone: ownHosts('down.test') })
+  const { flow } = bulk
+  await bulk.due(['a@down.test', 'b@nowhere.test'])
+  const outcomes = () =>
+    flow.app.db
+      .query('SELECT address, lane, status, attempts, bounce_category AS category FROM recipients ORDER BY address')
+      .all()
+  await eventually(() =>
+    (outcomes() as { attempts: number; status: number }[]).every((r) => r.attempts === 1 && r.status !== 2),
+  )
+  expect(outcomes()).toEqual([
+    { address: 'a@down.test', lane: 'bulk:down.test', status: 0, attempts: 1, category: null },
+    { address: 'b@nowhere.test', lane: null, status: 4, attempts: 1, category: 'dns_failure' },
+  ])
+  expectBalanced(flow.service)
+})

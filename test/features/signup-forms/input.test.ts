@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { createFormApi, type FormApi } from './fixture.ts'
+
+let service: FormApi
+beforeAll(async () => {
+  service = await createFormApi()
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const fields = async (method: string, path: string, body: unknown) => {
+  const answer = await service.api(method, path, body)
+  expect(answer.status).toBe(422)
+  return (at(answer.body, 'details') as { field: string }[]).map(({ field }) => field)
+}
+
+describe('what cannot be is a 422 that names its field, at creation and in a change', () => {
+  const names = ['bg_color', 'text_color', 'button_color', 'button_text_color', 'border_color', 'accent_color']
+  const field = { name: 'city', label: 'City' }
+  const cases: [unknown, string][] = [
+    [{ title: '' }, 'title'],
+    [{ title: ' \n ' }, 'title'],
+    [{ title: 'x'.repeat(201) }, 'title'],
+    [{ title: null }, 'title'],
+    [{ description: 'x'.repeat(2001) }, 'description'],
+    [{ success_message: 'x'.repeat(501) }, 'success_message'],
+    [{ unknown: 1 }, 'unknown'],
+    [{ theme: { color: 'red' } }, 'theme.color'],
+    [{ theme: { __proto__x: 'red' } }, 'theme.__proto__x'],
+    [{ theme: 'red' }, 'theme'],
+    [{ theme: [1] }, 'theme'],
+    [{ theme: { embed: 'true' } }, 'theme.embed'],
+    [{ theme: { hide_branding: 1 } }, 'theme.hide_branding'],
+    [{ messages: { hello: 'x' } }, 'messages.hello'],
+    [{ messages: { error: 1 } }, 'messages.error'],
+    [{ messages: { error: 'x'.repeat(501) } }, 'messages.error'],
+    [{ custom_fields: {} }, 'custom_fields'],
+    [{ custom_fields: Array.from({ length: 21 }, (_, n) => ({ name: `f${n}`, label: 'x' })) }, 'custom_fields'],
+    [{ custom_fields: [{ label: 'City' }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [{ name: 'city' }] }, 'custom_fields.0.label'],
+    [{ custom_fields: [{ ...field, label: ' ' }] }, 'custom_fields.0.label'],
+    [{ custom_fields: [{ ...field, label: 'x'.repeat(201) }] }, 'custom_fields.0.label'],
+    [{ custom_fields: [{ ...field, name: 'City' }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [{ ...field, name: '1st' }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [{ ...field, name: 'a"onfocus=alert(1)' }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [{ ...field, name: 'x'.repeat(65) }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [{ ...field, name: 'email' }] }, 'custom_fields.0.name'],
+    [{ custom_fields: [field, field] }, 'custom_fields.1.name'],
+    [{ custom_fields: [{ ...field, options: [] }] }, 'custom_fields.0.options'],
+    [{ custom_fields: [{ ...field, required: 'yes' }] }, 'custom_fields.0.required'],
+    ...names.flatMap((name): [unknown, string][] =>
+      [
+        'red;}body{display:none',
+        '</style><script>alert(1)</script>',
+        'url(https://evil.test/x)',
+        'expression(alert(1))',
+        'var(--text)',
+        'currentcolor',
+        'inherit',
+        'canvas',
+        '#12345',
+        'rgb(1,2)',
+        'rgb(1,2,3',
+        'rgb(calc(1),2,3)',
+        'r\\65d',
+        'red/**/',
+        'x'.repeat(65),
+      ].map((value) => [{ theme: { [name]: value } }, `theme.${name}`]),
+    ),
+    ...[-1, 101, '101px', '11rem', '51%', '1vw', '1px;color:red', '1 px', 'calc(1px)', '1e1px', 'px', true].map(
+      (border_radius): [unknown, string] => [{ theme: { border_radius } }, 'theme.border_radius'],
+    ),
+    ...[
+      'a;b',
+      'url(x)',
+      'a{b',
+      '"a',
+      '\'a"',
+      'a, ,b',
+      'a\\62',
+      '</style>',
+      'expression(1)',
+      'a'.repeat(201),
+      Array(11).fill('a').join(','),
+    ].map((font_family): [unknown, string] => [{ theme: { font_family } }, 'theme.font_family']),
+    ...[
+      'javascript:alert(1)',
+      'JAVASCRIPT:alert(1)',
+      'data:text/html,x',
+      'ftp://a.test/',
+      '//a.test/',
+      '/thanks',
+      'https://user@a.test/',
+      'https://:secret@a.test/',
+      'https://',
+      `https://a.test/${'x'.repeat(2000)}`,
+    ].map((redirect_url): [unknown, string] => [{ redirect_url }, 'redirect_url']),
+  ]
+
+  const count = () => service.app.db.query('SELECT id FROM signup_forms').all().length
+
+  test.each(cases.map(([body, place]) => [JSON.stringify(body).slice(0, 80), body, place] as const))(
+    '%s',
+    async (_, body, place) => {
+      const before = count()
+      const given = { list_id: service.list(), title: 'x', ...(body as object) }
+      expect(await fields('POST', '/v1/signup-forms', given)).toEqual([place])
+      expect(count()).toBe(before)
+      const { path: _path, ...form } = await service.form()
+      const { id } = form
+      expect(await fields('PUT', `/v1/signup-forms/${id}`, body)).toEqual([place])
+      expect(at((await service.api('GET', `/v1/signup-forms/${id}`)).body, 'data')).toEqual(form)
+    },
+  )
+
+  test('an unknown type of a field is a 422 that lists the known ones', async () => {
+    const answer = await service.api('POST', '/v1/signup-forms', {
+      list_id: service.list(),
+      title: 'x',
+      custom_fields: [{ ...field, type: 'select' }],
+    })
+    expect({ status: answer.status, details: at(answer.body, 'details') }).toEqual({
+      status: 422,
+      details: [
+        {
+          field: 'custom_fields.0.type',
+          message: 'must be one of text, textarea, email, number, tel, url, date, checkbox',
+        },
+      ],
+    })
+  })
+})
+
+test('a theme keeps what it was given, in every form that a colour, a radius and a font can have', async () => {
+  const themes = [
+    { bg_color: '#abc', text_color: '#ABCD', button_color: '#a1b2c3', button_text_color: '#a1b2c3d4' },
+    { bg_color: 'rgb(1, 2, 3)', text_color: 'rgba(1,2,3,.5)', border_color: 'rgb(1 2 3 / 50%)' },
+    { bg_color: 'hsl(120, 50%, 50%)', text_color: 'HSLA(120deg 50% 50% / 0.5)', accent_color: 'RebeccaPurple' },
+    { border_radius: 0, font_family: `Georgia, "Times New Roman", 'Open Sans', -apple-system, sans-serif` },
+    { border_radius: '0.5rem', embed: false, hide_branding: true },
+    { border_radius: '12' },
+    { border_radius: '50%' },
+  ]
+  for (const theme of themes) expect((await service.form({ theme }))['theme']).toEqual(theme)
+})

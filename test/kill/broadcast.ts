@@ -1,0 +1,278 @@
+/**
+ * @module The kill test of broadcasts: while one goes to a list, `kill -9` of a real service at random moments: while its recipients are being fixed,
+ * while they are handed to delivery, inside DATA. Every active contact has to get exactly one message or be `uncertain`, nobody else may get any, and all
+ * counts have to add up. See `scripts/kill-test --help`.
+ */
+import type { Database } from 'bun:sqlite'
+import { openApp } from '#app/create.ts'
+import { insertContact } from '#features/contacts/status.ts'
+import { suppress } from '#features/suppressions/suppress.ts'
+import { loadConfig } from '#platform/config.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { imbalances, storedMail } from './books.ts'
+import { RECEIVER_DOMAIN } from './load.ts'
+import { seededRandom } from './random.ts'
+import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
+import { prepareAccount, SENDER_DOMAIN } from './service.ts'
+import { startKillSink } from './sink.ts'
+
+const DONE_WITHIN_MS = 900_000
+const ORDINARY = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
+/** Contacts in one transaction. */
+const SLICE = 1000
+
+const { rounds, seed, keeps, kind: serviceKind, contacts } = readArguments()
+
+/** Why a contact gets nothing; undefined: it gets one. Every hundredth each. */
+type Fate = 'pending' | 'suppressed' | 'unsubscribed' | undefined
+const fateOf = (n: number): Fate =>
+  n % 100 === 7 ? 'pending' : n % 100 === 17 ? 'suppressed' : n % 100 === 27 ? 'unsubscribed' : undefined
+
+const nameOf = (n: number): string => `c${String(n).padStart(7, '0')}`
+
+const random = seededRandom(seed)
+const folder = makeFolder()
+const sink = await startKillSink(random)
+const dns = await startDnsServer({
+  [RECEIVER_DOMAIN]: {
+    MX: [
+      { preference: 10, exchange: 'mx1.test' },
+      { preference: 20, exchange: 'mx2.test' },
+    ],
+  },
+  'mx1.test': { A: ['127.0.0.1'] },
+  'mx2.test': { A: ['127.0.0.1'] },
+})
+const service = await KilledService.make(folder, serviceKind, {
+  TASSIS_DNS_SERVERS: dns.address,
+  TASSIS_SMTP_PORT: String(sink.port),
+  TASSIS_MIN_FREE_DISK: '0',
+})
+
+const excused = new Set<string>()
+const violations: string[] = []
+const sum = { kills: 0, inData: 0, fixing: 0, sending: 0 }
+let key = ''
+let listId = ''
+let expected = 0
+
+/** The list, with all its contacts; who of them gets the broadcast is counted in `expected`. */
+async function prepareList(): Promise<void> {
+  key = (await prepareAccount(service.settings)).key
+  await service.start()
+  const made = await api('POST', '/v1/contact-lists', { name: 'Kill test' })
+  listId = made.body.data.id
+  await service.running?.stop()
+  const opened = openApp(loadConfig(service.settings).config)
+  try {
+    const { app } = opened
+    const row = app.db
+      .query<{ id: number; accountId: number }, []>('SELECT id, account_id AS accountId FROM contact_lists')
+      .get()
+    if (!row) throw new Error('the list is missing')
+    const { accountId } = row
+    for (let from = 1; from <= contacts; from += SLICE) {
+      await app.commit.write((tx) => {
+        for (let n = from; n < from + SLICE && n <= contacts; n++) {
+          const email = `${nameOf(n)}@${RECEIVER_DOMAIN}`
+          const fate = fateOf(n)
+          insertContact(app, tx, {
+            accountId,
+            listId: row.id,
+            email,
+            metadata: JSON.stringify({ n: nameOf(n) }),
+            status: fate === 'pending' ? 'pending' : 'active',
+          })
+          if (fate === 'suppressed') suppress(app, tx, { accountId, address: email, reason: 'manual', covers: 'all' })
+          if (fate === 'unsubscribed')
+            suppress(app, tx, { accountId, address: email, reason: 'unsubscribe', covers: 'marketing', listId: row.id })
+          if (fate === undefined) expected++
+        }
+      })
+    }
+  } finally {
+    await opened.close()
+  }
+}
+
+async function api(method: string, path: string, body?: object, headers: Readonly<Record<string, string>> = {}) {
+  const answer = await fetch(service.url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  return { status: answer.status, body: (await answer.json()) as Answer }
+}
+
+interface Answer {
+  readonly data: {
+    readonly id: string
+    readonly status: string
+    readonly operation_id: string
+    readonly total_recipients: number
+    readonly total_items: number
+    readonly completed_items: number
+    readonly failed_items: number
+  }
+}
+
+/** Asks for the broadcast, always with the same key; undefined when the service was killed before it answered. */
+const askForBroadcast = () =>
+  api(
+    'POST',
+    '/v1/emails/broadcast',
+    {
+      contact_list_id: listId,
+      from_address: `news@${SENDER_DOMAIN}`,
+      subject: 'For {{ contact.metadata.n }}',
+      // What the receiver looks for in every message: whose it is, and that it is whole.
+      text_body: 'X-Test-Id: {{ contact.metadata.n }}\n\n{{ unsubscribe_url }}\n\nEnd of {{ contact.n }}.\n',
+    },
+    { 'idempotency-key': 'the broadcast' },
+  ).catch(() => undefined)
+
+const states = (db: Database): { state: number; handedOver: number; leftOut: number; total: number }[] =>
+  db
+    .query<{ state: number; handedOver: number; leftOut: number; total: number }, []>(
+      'SELECT state, handed_over AS handedOver, left_out AS leftOut, total FROM broadcasts',
+    )
+    .all()
+
+const FIXING = 0
+const SENDING = 2
+const DONE = 6
+
+async function kill(): Promise<void> {
+  const running = service.running
+  if (!running) throw new Error('the service ended by itself')
+  const gone = running.kill()
+  const atKill = sink.atKill()
+  await gone
+  await sink.releaseAfterKill()
+  for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
+  sum.kills++
+  if (atKill.inData.length > 0) sum.inData++
+  using db = service.openBooks()
+  const [broadcast] = states(db)
+  if (broadcast?.state === FIXING) sum.fixing++
+  if (broadcast?.state === SENDING) sum.sending++
+}
+
+/** A first kill while the recipients are being fixed: then nobody has got anything, and the same request begins it. */
+async function killWhileFixing(): Promise<void> {
+  await service.start()
+  const asked = askForBroadcast()
+  using db = service.openBooks()
+  await until(() => states(db).some(({ state }) => state === FIXING), 10_000, 1)
+  await Bun.sleep(random.between(0, 60))
+  await kill()
+  const answer = await asked
+  if (answer === undefined && sink.transactions.length > 0)
+    violations.push('mail was sent of a broadcast that nobody was told of')
+}
+
+let operationId = ''
+
+async function begin(): Promise<void> {
+  await service.start()
+  const answer = await askForBroadcast()
+  if (answer?.status !== 202) throw new Error(`the broadcast was answered with ${JSON.stringify(answer)}`)
+  operationId = answer.body.data.operation_id
+  if (answer.body.data.total_recipients !== expected)
+    violations.push(`${answer.body.data.total_recipients} recipients were told, ${expected} are to get it`)
+  const again = await askForBroadcast()
+  if (again?.body.data.operation_id !== operationId) violations.push('the same key began another broadcast')
+}
+
+/** Kills spread over the whole of it: the next one comes when its share has been received. */
+async function killOnTheWay(round: number): Promise<void> {
+  const share = (expected * (round - 0.5 + random.between(-30, 30) / 100)) / rounds
+  const receivedCount = () => sink.transactions.filter(({ received }) => received).length
+  sink.behave(ORDINARY)
+  if (!(await until(() => receivedCount() >= share || !service.running, DONE_WITHIN_MS, 20)))
+    throw new Error('the broadcast does not go on')
+  if (round % 2 === 0) {
+    sink.behave({ ...ORDINARY, hold: 0.3 })
+    await until(() => sink.inData().length > 0, 10_000)
+  }
+  await Bun.sleep(random.between(0, 200))
+  await kill()
+  sink.behave(ORDINARY)
+  await service.start()
+  console.log(`kill ${sum.kills}: ${receivedCount()} of ${expected} received`)
+}
+
+const openCount = (db: Database): number =>
+  db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails WHERE status IN (0, 1, 2)').get()?.n ?? 0
+
+/** What everybody got, against what they should have. */
+function judge(db: Database): string[] {
+  const broken: string[] = []
+  const times = new Map<string, number>()
+  const mentioned = new Set<string>()
+  for (const { recipient, received, whole, testId } of sink.transactions) {
+    mentioned.add(recipient)
+    if (!received) continue
+    times.set(recipient, (times.get(recipient) ?? 0) + 1)
+    if (!whole || testId !== recipient)
+      broken.push(`${recipient} got a message that is not whole or not theirs (${testId})`)
+  }
+  const { byId, twice } = storedMail(db)
+  broken.push(...twice.map((name) => `${name} has two emails`))
+  let once = 0
+  let uncertain = 0
+  for (let n = 1; n <= contacts; n++) {
+    const name = nameOf(n)
+    const got = times.get(name) ?? 0
+    const status = byId.get(name)?.status
+    if (fateOf(n) !== undefined) {
+      if (got > 0 || status !== undefined) broken.push(`${name} (${fateOf(n)}) got ${got} and is ${status}`)
+    } else if (status === 'sent' && got === 1) once++
+    else if (status === 'uncertain' && got <= 1 && excused.has(name)) uncertain++
+    else
+      broken.push(`${name} got ${got} and is ${status}${excused.has(name) ? '' : ', and no kill can have made it so'}`)
+  }
+  const [broadcast, ...others] = states(db)
+  if (others.length > 0) broken.push('there is more than one broadcast')
+  if (
+    broadcast?.state !== DONE ||
+    broadcast.handedOver + broadcast.leftOut !== broadcast.total ||
+    broadcast.total !== expected
+  )
+    broken.push(`the broadcast does not add up: ${JSON.stringify(broadcast)}`)
+  if (byId.size !== broadcast?.handedOver)
+    broken.push(`${byId.size} emails, but ${broadcast?.handedOver} were handed over`)
+  console.log(
+    `${expected} contacts to get it: ${once} got one, ${uncertain} uncertain; ${contacts - expected} others got none`,
+  )
+  return [...broken, ...imbalances(db)]
+}
+
+console.log(`seed ${seed}, ${rounds} kills on the way, ${contacts} contacts`)
+await findViolations(service, violations, async () => {
+  await prepareList()
+  await killWhileFixing()
+  await begin()
+  for (let round = 1; round <= rounds && violations.length === 0; round++) await killOnTheWay(round)
+  using db = service.openBooks()
+  const isDone = await until(
+    () => !service.running || (states(db)[0]?.state === DONE && openCount(db) === 0),
+    DONE_WITHIN_MS,
+    50,
+  )
+  if (!isDone || !service.running) violations.push('the broadcast did not end')
+  const { body } = await api('GET', `/v1/operations/${operationId}`)
+  const { status, total_items, completed_items, failed_items } = body.data
+  if (status !== 'completed' || total_items !== expected || completed_items !== expected || failed_items !== 0)
+    violations.push(`the operation does not add up: ${JSON.stringify(body.data)}`)
+  violations.push(...judge(db))
+  violations.push(...(await service.stop()))
+})
+if (sum.sending === 0) violations.push('no kill came while the broadcast was being handed over')
+printViolations(violations)
+console.log(
+  `${sum.kills} kills: ${sum.fixing} while recipients were fixed, ${sum.sending} on the way, ${sum.inData} inside DATA`,
+)
+await sink[Symbol.asyncDispose]()
+await dns.close()
+endRun(violations, folder, keeps)

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'bun:test'
+import { csvLines, delimiterOf, unescaped } from '#platform/csv/cells.ts'
+import { type CsvRecord, LONGEST_RECORD, restOfLine, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
+
+const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
+  scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, most: 1000, ...options })
+
+/** Cells of records, and the lines of those that are broken. */
+const told = (records: readonly CsvRecord[]) =>
+  records.map((record) => (record.kind === 'record' ? record.cells : `${record.line}: ${record.error}`))
+
+const UNCLOSED = 'A quote that begins in it is not closed within 64 KiB.'
+
+describe('a record', () => {
+  const texts: [string, string, (readonly string[] | string)[]][] = [
+    ['has the cells between its delimiters, without white space around them', ' a , b\t,c\n', [['a', 'b', 'c']]],
+    ['ends with LF, CRLF, CR or the file', 'a,b\nc,d\r\ne,f\rg', [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']]],
+    ['of nothing is left out, and so is one of empty cells', '\n\r\n  \n,,\n"",\na\n\n', [['a']]],
+    [
+      'keeps white space, delimiters and line ends in quotes',
+      '" a,b ","c\nd\r\ne" , f\n',
+      [[' a,b ', 'c\nd\r\ne', 'f']],
+    ],
+    ['has a quote for each two', '"a ""b""",""""\n', [['a "b"', '"']]],
+    ['takes a quote inside of a cell as it is', 'a "b",5" c\n', [['a "b"', '5" c']]],
+    [
+      'takes a cell as it is that goes on after its closing quote',
+      '"Ada, C." <ada@x.test>,b\n"a"b\n',
+      [['"Ada, C." <ada@x.test>', 'b'], ['"a"b']],
+    ],
+    ['may be quoted at the end of the file', 'a,"b"', [['a', 'b']]],
+    [
+      'may have an empty last cell',
+      'a,\n"a",\n',
+      [
+        ['a', ''],
+        ['a', ''],
+      ],
+    ],
+    [
+      'with a quote that is never closed costs its line only',
+      'a\n"b\nc,d\ne\n',
+      [['a'], `2: ${UNCLOSED}`, ['c', 'd'], ['e']],
+    ],
+    [
+      'with a quote that only the quote of another line closes costs its line only',
+      'a,"b\nc,"d"\ne,f\n',
+      [`1: ${UNCLOSED}`, ['c', 'd'], ['e', 'f']],
+    ],
+    [
+      'that is not UTF-8 costs its line only',
+      'a\nb\u0001\u0002\nc\n',
+      [['a'], '2: It is not in UTF-8; save the file as "CSV UTF-8".', ['c']],
+    ],
+  ]
+  test.each(texts)('%s', (_, text, expected) => {
+    const bytes = Buffer.from(text)
+    // Stands for a byte that begins no character.
+    for (const [at, byte] of bytes.entries()) if (byte === 2) bytes[at] = 0xe9
+    const { records, end, isInsideLine } = scan(bytes)
+    expect(told(records)).toEqual(expected)
+    expect({ end, isInsideLine }).toEqual({ end: bytes.length, isInsideLine: false })
+  })
+
+  test('tells its line, however many lines the ones before it had', () => {
+    const { records, line } = scan('a\n\n"b\r\nc\rd"\n"e\nf\n')
+    expect(records.map((record) => record.line)).toEqual([1, 3, 6, 7])
+    expect(line).toBe(8)
+  })
+
+  test('has no line break in a cell that never has one: its quote was not closed', () => {
+    const text = '"a@x.test,1\nb@x.test,"\nc@x.test,"d\ne"\n'
+    expect(told(scan(text, { oneLineCell: 0 }).records)).toEqual([
+      `1: ${UNCLOSED}`,
+      `2: ${UNCLOSED}`,
+      ['c@x.test', 'd\ne'],
+    ])
+  })
+
+  test('that is too long costs its line only, and so does a quote that reaches too far', () => {
+    const long = 'x'.repeat(LONGEST_RECORD + 1)
+    const far = 'y\n'.repeat(LONGEST_RECORD / 2)
+    expect(told(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
+    const { records } = scan(`a\n"q\n${far}",z\n`, { most: 4 })
+    expect(told(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
+    expect(told(scan(`${'x'.repeat(LONGEST_RECORD)}\n`).records)).toEqual([['x'.repeat(LONGEST_RECORD)]])
+  })
+})
+
+describe('a window', () => {
+  test('gives no record that is cut, and none more than are wanted', () => {
+    expect(scan('a\nb', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
+    expect(scan('a\n"b\n', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
+    expect(scan('a\n"b"', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
+    // The LF may follow.
+    expect(scan('a\r', { isEnd: false })).toMatchObject({ end: 0, line: 1 })
+    expect(scan('"a"\r', { isEnd: false })).toMatchObject({ end: 0, line: 1 })
+    expect(scan('a\nb\nc\n', { most: 2 })).toMatchObject({ end: 4, line: 3 })
+    expect(scan('\n\n\n\na\n', { mostLines: 2 })).toMatchObject({ records: [], end: 2, line: 3 })
+  })
+
+  test('that ends inside of a line that is too long says so, and the next tells where that line ends', () => {
+    const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * LONGEST_RECORD)}`, { isEnd: false })
+    expect(told(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
+    expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * LONGEST_RECORD, isInsideLine: true, line: 2 })
+    expect(restOfLine(Buffer.from('xx'), false)).toBeUndefined()
+    expect(restOfLine(Buffer.from('xx\r\ny'), false)).toBe(4)
+    expect(restOfLine(Buffer.from('xx\r'), false)).toBeUndefined()
+    expect(restOfLine(Buffer.from('xx'), true)).toBe(2)
+  })
+})
+
+/** Small, and the same at each run. */
+function randomCells(seed: number): (most: number) => number {
+  let state = seed
+  return (most) => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
+    return Math.floor((state / 2_147_483_648) * most)
+  }
+}
+
+test('whatever is written is read again, wherever the windows begin and end', () => {
+  const random = randomCells(7)
+  const parts = ['a', '"', ',', ';', '\n', '\r\n', '\r', ' ', 'é', '=', "'", '@', '\t', 'x'.repeat(30), '\ufeff', '😀']
+  const cell = () => Array.from({ length: random(6) }, () => parts[random(parts.length)]).join('')
+  const rows = Array.from({ length: 400 }, (_, i) => [`r${i}`, cell(), cell()])
+  const file = Buffer.from(csvLines(rows))
+  for (let at = 0, line = 1, read = 0; at < file.length; ) {
+    // A window that says it is not the end promises nothing when it is short, so it may give nothing: then it grows.
+    let length = 1 + random(200)
+    let result = scanRecords(file.subarray(at, at + length), {
+      delimiter: ',',
+      line,
+      isEnd: false,
+      most: 1 + random(5),
+    })
+    while (result.end === 0) {
+      length += 50
+      const isEnd = at + length >= file.length
+      result = scanRecords(file.subarray(at, at + length), { delimiter: ',', line, isEnd, most: 3 })
+    }
+    for (const record of result.records) {
+      if (record.kind === 'broken') throw new Error(`line ${record.line}: ${record.error}`)
+      expect(record.cells.map(unescaped)).toEqual(rows[read++] ?? [])
+    }
+    at += result.end
+    line = result.line
+    if (at === file.length) {
+      expect(read).toBe(rows.length)
+      expect(line).toBe(1 + (file.toString().match(/\r\n|\n|\r/g)?.length ?? 0))
+    }
+  }
+})
+
+test('a semicolon parts cells only where no comma stands outside of quotes', () => {
+  expect(['a,b', 'a;b', 'a;b,c', 'a;"b,c"', '"a;b"', 'a'].map(delimiterOf)).toEqual([',', ';', ',', ';', ',', ','])
+})

@@ -1,0 +1,114 @@
+import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { startDueLoop } from '#platform/queue/due-loop.ts'
+import { minutes } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+
+/** A loop whose steps are noted with their time; `next` says what each resolves with. */
+function startNoted(next: (count: number, now: number) => number | undefined | Promise<number | undefined>) {
+  const clock = new ManualClock(0)
+  const steps: number[] = []
+  const errors: unknown[] = []
+  const loop = startDueLoop({
+    name: 'test',
+    clock,
+    log: { error: (context) => void errors.push(context) },
+    step: async () => {
+      steps.push(clock.now())
+      return next(steps.length, clock.now())
+    },
+  })
+  return { clock, loop, steps, errors }
+}
+
+const turns = async (count = 20): Promise<void> => {
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+test('a loop steps at once and then at the time that each step gave', async () => {
+  const { clock, steps, loop } = startNoted((_, now) => now + 1000)
+  await turns()
+  clock.advance(999)
+  await turns()
+  expect(steps).toEqual([0])
+  clock.advance(1)
+  await turns()
+  expect(steps).toEqual([0, 1000])
+  await loop.stop()
+})
+
+test('a step that has nothing to do is not followed by another until the loop is woken', async () => {
+  const { clock, steps, loop } = startNoted(() => undefined)
+  await turns()
+  clock.advance(minutes(10))
+  await turns()
+  expect(steps).toEqual([0])
+  loop.wake()
+  await turns()
+  expect(steps).toEqual([0, minutes(10)])
+  await loop.stop()
+})
+
+test('being woken while a step runs begins another when it is over, never two at once', async () => {
+  let release: () => void = () => undefined
+  let running = 0
+  let most = 0
+  const { steps, loop } = startNoted(async (count) => {
+    most = Math.max(most, ++running)
+    if (count === 1)
+      await new Promise<void>((resolve) => {
+        release = resolve
+      })
+    running--
+    return undefined
+  })
+  await turns()
+  loop.wake()
+  loop.wake()
+  await turns()
+  expect(steps.length).toBe(1)
+  release()
+  await eventually(() => steps.length === 2)
+  await turns()
+  expect({ steps: steps.length, most }).toEqual({ steps: 2, most: 1 })
+  await loop.stop()
+})
+
+test('a step that fails is logged and tried again after five seconds, not in a circle', async () => {
+  const { clock, steps, errors, loop } = startNoted((count) => {
+    if (count === 1) throw new Error('no')
+    return undefined
+  })
+  await turns()
+  expect({ steps: steps.length, errors: errors.length }).toEqual({ steps: 1, errors: 1 })
+  clock.advance(4999)
+  await turns()
+  expect(steps.length).toBe(1)
+  clock.advance(1)
+  await turns()
+  expect(steps).toEqual([0, 5000])
+  await loop.stop()
+})
+
+test('a loop that was stopped waits for its step and begins no other', async () => {
+  let release: () => void = () => undefined
+  const { clock, steps, loop } = startNoted(async (_, now) => {
+    await new Promise<void>((resolve) => {
+      release = resolve
+    })
+    return now
+  })
+  await turns()
+  let isStopped = false
+  const stopping = loop.stop().then(() => {
+    isStopped = true
+  })
+  await turns()
+  expect(isStopped).toBe(false)
+  release()
+  await stopping
+  loop.wake()
+  clock.advance(minutes(10))
+  await turns()
+  expect(steps.length).toBe(1)
+})

@@ -1,0 +1,233 @@
+import { expect, test } from 'bun:test'
+import { createEngine } from '#platform/template/engine.ts'
+import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
+
+const engine = createEngine()
+
+function rendered(source: TemplateSource, data: unknown = {}): TemplateFault | string | undefined {
+  const outcome = engine.render(source, JSON.stringify(data), 1)
+  if (outcome.kind === 'fault') return outcome.fault
+  return outcome.parts.html ?? outcome.parts.text ?? outcome.parts.subject
+}
+
+const html = (source: string, data?: unknown) => rendered({ html: source }, data)
+const text = (source: string, data?: unknown) => rendered({ text: source }, data)
+const messageOf = (fault: TemplateFault | string | undefined): string | undefined =>
+  typeof fault === 'object' ? fault.message : fault
+
+test.each([
+  ['printed', '\n\n<p>{{ user.name }}</p>', 3, 'user.name'],
+  ['the root of an attribute', '{{ customer.name.first }}', 1, 'customer.name.first'],
+  ['in a loop', '{% for x in list %}\n{{ x.a.b }}{% endfor %}', 2, 'x.a.b'],
+  ['looped over', 'a\n{% for x in orders %}{% endfor %}', 2, 'orders'],
+  ['a condition', '{% if vip %}a{% endif %}', 1, 'vip'],
+  ['one of two conditions', '{% if list and vip %}a{% endif %}', 1, 'vip'],
+  ['denied', '{% if not vip %}a{% endif %}', 1, 'vip'],
+  ['filtered', '{{ user.name|upper }}', 1, 'user.name'],
+  ['filtered by one of ours', '{{ user.name|truncate(5) }}', 1, 'user.name'],
+  ['compared', '{% if user.age > 3 %}a{% endif %}', 1, 'user.age'],
+  ['an item', '{{ list[3] }}', 1, 'list[3]'],
+  ['an item by name', "{{ user['first name'] }}", 1, "user['first name']"],
+  ['in a macro', '{% macro m(a) %}{{ a }}\n{{ b }}{% endmacro %}{{ m(1) }}', 2, 'b'],
+  ['an argument that was not given', '{% macro m(a) %}{{ a }}{% endmacro %}{{ m() }}', 1, 'a'],
+  ['set from another', '{% set a = b|int %}', 1, 'b'],
+  ['beside others in the line', '{{ list[0].a }} {{ user }} {{ missing }} {{ list }}', 1, 'missing'],
+  ['far to the right', `${'x'.repeat(100_000)}{{ missing.name }}`, 1, 'missing.name'],
+])('a variable that is missing and %s is named, with its line', (_, source, line, variable) => {
+  const data = { user: {}, list: [{ a: 1 }] }
+  expect(html(source, data)).toEqual({
+    part: 'html_body',
+    line,
+    variable,
+    kind: 'undefined',
+    message: `html_body, line ${line}: the variable "${variable}" is missing in template_data.`,
+  })
+})
+
+test('what is missing in a subject or text says so', () => {
+  expect(messageOf(rendered({ subject: 'Hi {{ name }}' }))).toBe(
+    'subject, line 1: the variable "name" is missing in template_data.',
+  )
+  expect(messageOf(text('{{ name }}'))).toBe('text_body, line 1: the variable "name" is missing in template_data.')
+})
+
+test.each([
+  ['the filter', "a\n{{ 'x'|center('wide') }}", 2, 'the filter "center" needs a number as width'],
+  [
+    'the filter',
+    "{{ 'x'|date }}",
+    1,
+    'the filter "date" needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970',
+  ],
+  ['the filter', "{{ 1|currency('euro') }}", 1, 'the filter "currency" needs a currency such as "EUR"'],
+  [
+    'the filter in a map',
+    "{{ ['x']|map('date')|join }}",
+    1,
+    'the filter "date" needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970',
+  ],
+  ['minijinja', '\n{{ 1 // 0 }}', 2, 'unable to calculate 1 // 0'],
+  ['minijinja', '{{ [] + 1 }}', 1, 'tried to use + operator on unsupported types sequence and number'],
+])('a fault that %s finds has its line and says what is wrong', (_, source, line, problem) => {
+  expect(html(source)).toEqual({
+    part: 'html_body',
+    line,
+    variable: undefined,
+    kind: 'error',
+    message: `html_body, line ${line}: ${problem}.`,
+  })
+})
+
+test('check gives the faults of syntax of all parts', () => {
+  expect(engine.check({ subject: 'Hi {{ name', html: '<p>{{ name }}</p>', text: '\n{% if %}' })).toEqual([
+    {
+      part: 'subject',
+      line: 1,
+      variable: undefined,
+      kind: 'syntax',
+      message: 'subject, line 1: unexpected end of input, expected end of variable block.',
+    },
+    {
+      part: 'text_body',
+      line: 2,
+      variable: undefined,
+      kind: 'syntax',
+      message: 'text_body, line 2: unexpected end of block.',
+    },
+  ])
+})
+
+test.each([
+  ['\n{{ a|uper }}', 'html_body, line 2: the filter "uper" is unknown.'],
+  ['{% if false %}{{ a|uper }}{% endif %}', 'html_body, line 1: the filter "uper" is unknown.'],
+  ['{% filter uper %}a{% endfilter %}', 'html_body, line 1: the filter "uper" is unknown.'],
+  ['{{ a is not foo }}', 'html_body, line 1: the test "foo" is unknown.'],
+  ['{% include "x" %}', 'html_body, line 1: "include" is not available, a template stands by itself.'],
+  ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available, a template stands by itself.'],
+  ['{% import "x" as y %}', 'html_body, line 1: "import" is not available, a template stands by itself.'],
+  ['{% from "x" import y %}', 'html_body, line 1: "from" is not available, a template stands by itself.'],
+])('check finds what compiles and never works: %s', (source, message) => {
+  expect(engine.check({ html: source }).map((fault) => [fault.kind, fault.message])).toEqual([['syntax', message]])
+})
+
+test.each([
+  "{{ a|date('%Y')|upper|xmlattr }}{{ b is not none }}{{ c is divisibleby 3 }}{{ d is not in [1] }}",
+  '{# {% include "x" %} #}{% raw %}{{ a|uper }}{% include "x" %}{% endraw %}{{ "a|uper is foo" }}',
+  "{{ {'is': 1, 'a': {'b': 2}} }}{{ x.is }}{{ a if b is defined and not c else d }}",
+  '{{ from.name }} {{ include }}',
+])('check accepts %s', (source) => {
+  expect(engine.check({ subject: source, html: source })).toEqual([])
+})
+
+test('what a filter of ours gives is escaped in HTML, also when it was given safe HTML', () => {
+  const data = { evil: '<script>alert(1)</script>' }
+  expect({
+    truncate: html('{{ evil|truncate(12, true, "…", 0) }}', data),
+    safe: html('{{ evil|safe|truncate(12, true, "", 0) }}', data),
+    twice: html("{{ '<b>'|safe|center(5) }}{{ '<'|e|center(6) }}", data),
+    format: html('{{ "<i>%s</i>"|safe|format(evil) }}', data),
+    indent: html('{{ evil|safe|indent(2) }}', data),
+    urlencode: html('<a href="?q={{ evil|urlencode }}">', data),
+    attributes: html('<p{{ {"title": evil, "x\\"y": 1}|xmlattr }}>', data),
+    text: text('{{ evil|truncate(12, true, "", 0) }}', data),
+  }).toEqual({
+    truncate: '&lt;script&gt;ale…',
+    safe: '&lt;script&gt;aler',
+    twice: ' &lt;b&gt;  &amp;lt; ',
+    format: '&lt;i&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;/i&gt;',
+    indent: '&lt;script&gt;alert(1)&lt;/script&gt;',
+    urlencode: '<a href="?q=%3Cscript%3Ealert%281%29%3C/script%3E">',
+    attributes: '<p title="&lt;script&gt;alert(1)&lt;/script&gt;" x&#34;y="1">',
+    text: '<script>aler',
+  })
+})
+
+test.each([
+  ["{{ '2026-07-03'|date }}", '2026-07-03'],
+  ["{{ '2026-07-03T08:05:09Z'|date('%A, %d %B %Y %H:%M:%S') }}", 'Friday, 03 July 2026 08:05:09'],
+  ["{{ '2026-07-03T20:05'|date('%a %b %e %-d %y %I:%M %p %j %z %%') }}", 'Fri Jul  3 3 26 08:05 PM 184 +0000 %'],
+  ["{{ '2026-07-03T22:30:00+02:00'|date('%Y-%m-%d %H:%M %z') }}", '2026-07-03 22:30 +0200'],
+  ["{{ '2026-07-03T22:30:00Z'|date('%Y-%m-%d %H:%M %z', timezone='Europe/Berlin') }}", '2026-07-04 00:30 +0200'],
+  ["{{ '2026-01-03T22:30:00Z'|date('%H:%M %z', 'America/New_York') }}", '17:30 -0500'],
+  ["{{ 1767225600|date('%Y-%m-%d %H:%M') }}", '2026-01-01 00:00'],
+  ["{{ 1767225600000|date('%Y-%m-%d %H:%M', 'Asia/Kolkata') }}", '2026-01-01 05:30'],
+  ["{{ '0099-02-28'|date('%Y-%m-%d') }}", '0099-02-28'],
+])('a date: %s', (source, expected) => {
+  expect(text(source)).toBe(expected)
+})
+
+test.each([
+  "'2026-02-29'|date",
+  "'2026-13-01'|date",
+  "'2026-01-01T24:00'|date",
+  '1e300|date',
+  "'today'|date",
+  "'2026-01-01'|date('%Q')",
+  "1|date('%Y', 'Mars/Olympus')",
+  'none|date',
+  '[]|date',
+])('no date: %s', (expression) => {
+  expect(messageOf(text(`{{ ${expression} }}`))).toStartWith('text_body, line 1: the filter "date" ')
+})
+
+test.each([
+  ["{{ 1234.5|currency('EUR') }}", '€1,234.50'],
+  ["{{ 1234.5|currency('EUR', 'de-DE') }}", '1.234,50 €'],
+  ["{{ '99'|currency('USD', locale='en-US') }}", '$99.00'],
+  ["{{ 1234|currency('JPY', 'ja-JP') }}", '¥1,234'],
+])('an amount: %s', (source, expected) => {
+  // Languages put one space or another between them.
+  expect(String(text(source)).normalize('NFKC')).toBe(expected.normalize('NFKC'))
+})
+
+test.each([
+  ["{{ '12'|int }} {{ 'x'|int }} {{ 'x'|int(7) }} {{ 3.9|int }} {{ '3.9'|int }} {{ true|int }}", '12 0 7 3 3 1'],
+  ["{{ '3'|float }} {{ 'x'|float }} {{ 'x'|float(1.5) }} {{ 2|float }}", '3.0 0.0 1.5 2.0'],
+  ["{{ 2.1|round(0, 'ceil') }} {{ 2.9|round(method='floor') }} {{ 2.55|round(1, 'common') }}", '3.0 2.0 2.5'],
+  [
+    "{{ [{'a': 1.5}, {'a': 2.5}]|sum(attribute='a') }} {{ [{'a': 1}, {'a': 2}]|join('-', attribute='a') }}",
+    '4.0 1-2',
+  ],
+])('numbers as in Jinja: %s', (source, expected) => {
+  expect(text(source)).toBe(expected)
+})
+
+test('data is passed on whatever its names are', () => {
+  const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`name${at}`, at]))
+  expect(text('{{ name7 }}{% for n in [name8] %}{{ n + name9 }}{% endfor %}', many)).toBe('717')
+  expect(text('{{ __proto__ }} {{ constructor }}', JSON.parse('{"__proto__": 1, "constructor": 2}'))).toBe('1 2')
+})
+
+test('a template of usual size takes less than a hundredth of the budget', () => {
+  const rows = Array.from({ length: 20 }, (_, at) => ({ name: `Item ${at}`, price: at * 1.5, isNew: at % 2 === 0 }))
+  const row = '<tr>{% if r.isNew %}<td>new</td>{% endif %}<td>{{ r.name }}</td><td>{{ r.price|round(2) }}</td></tr>'
+  const source = `${'<p>Some words that are the same in every message.</p>\n'.repeat(110)}{% for r in rows %}${row}{% endfor %}`
+  expect(typeof html(source, { rows })).toBe('string')
+  const { unitsTaken } = engine.state()
+  expect(unitsTaken).toBeGreaterThan(10_000)
+  expect(unitsTaken).toBeLessThan(100_000)
+})
+
+test('compiled templates are kept, up to a bound, and rendering many does not take more memory', () => {
+  const small = createEngine()
+  for (let at = 0; at < 400; at++) small.render({ html: `${at}${'<p>{{ a }}</p>'.repeat(1000)}` }, '{"a": 1}', 1)
+  const { compiledTemplates, memoryBytes } = small.state()
+  expect(compiledTemplates).toBeGreaterThan(20)
+  expect(compiledTemplates).toBeLessThan(400)
+  expect(memoryBytes).toBeLessThan(64 * 1024 * 1024)
+})
+
+test('a template that lacks memory beside others gets an instance of its own', () => {
+  const alone = createEngine()
+  const source = { text: "{{ ('x' * 14000000)|length }}{{ ('y' * 14000000)|length }}" }
+  const expected = alone.render(source, '{}', 1)
+  expect(expected.kind).toBe('rendered')
+  const used = createEngine()
+  for (let at = 0; at < 100; at++) used.render({ text: `${at}${'{{ a }}'.repeat(2000)}` }, '{"a": 1}', 1)
+  expect(used.render(source, '{}', 1)).toEqual(expected)
+})
+
+test('data that is no object is a fault', () => {
+  for (const json of ['[]', 'null', '1', '{', ''])
+    expect(engine.render({ text: 'a' }, json, 1)).toMatchObject({ fault: { part: undefined, kind: 'error' } })
+})

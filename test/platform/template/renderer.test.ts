@@ -1,0 +1,215 @@
+import { expect, test } from 'bun:test'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { AppError } from '#platform/errors.ts'
+import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
+import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
+
+const silent = { error: () => undefined, warn: () => undefined }
+
+const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
+  const renderer = createRenderer({ clock: systemClock, log: silent, ...options })
+  return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
+}
+
+const request = (accountId: number, text: string, given: Partial<RenderRequest> = {}): RenderRequest => ({
+  accountId,
+  urgency: 'now',
+  source: { text },
+  dataJson: '{}',
+  ...given,
+})
+
+const endOf = (outcome: RenderOutcome): string =>
+  outcome.kind === 'rendered' ? (outcome.parts.text ?? '') : outcome.fault.kind
+
+const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}'
+/** A fifth of the budget. */
+const LONG = '{% for i in range(10000) %}{% for j in range(4) %}{{ i }}{% endfor %}{% endfor %}'
+
+/** A Worker that does what it is told to. */
+function fakeWorker(hear: (worker: { say(message: unknown): void; fail(): void }) => void): Worker {
+  const listeners: Record<string, (event: unknown) => void> = {}
+  const worker = {
+    onmessage: undefined as ((event: { data: unknown }) => void) | undefined,
+    onerror: undefined as ((event: { message: string }) => void) | undefined,
+    addEventListener: (name: string, listener: (event: unknown) => void) => {
+      listeners[name] = listener
+    },
+    postMessage: () =>
+      hear({
+        say: (data) => queueMicrotask(() => worker.onmessage?.({ data })),
+        fail: () => queueMicrotask(() => worker.onerror?.({ message: 'it fell over' })),
+      }),
+    terminate: () => undefined,
+  }
+  return worker as unknown as Worker
+}
+
+test('the parts that there are are rendered, and only HTML is escaped', async () => {
+  using renderer = rendererWith()
+  const outcome = await renderer.render(
+    request(1, '', { source: { subject: 'Hi {{ n }}', html: '<b>{{ n }}</b>' }, dataJson: '{"n": "<Ada>/"}' }),
+  )
+  expect(outcome).toEqual({ kind: 'rendered', parts: { subject: 'Hi <Ada>/', html: '<b>&lt;Ada&gt;/</b>' } })
+  expect(await renderer.render(request(1, '', { source: {} }))).toEqual({ kind: 'rendered', parts: {} })
+})
+
+test('accounts take turns, and bulk waits until nobody else does', async () => {
+  using renderer = rendererWith()
+  const done: string[] = []
+  const add = (accountId: number, urgency: RenderRequest['urgency'], name: string): Promise<void> =>
+    renderer.render(request(accountId, name, { urgency })).then((outcome) => void done.push(endOf(outcome)))
+  await Promise.all([
+    // At work at once; what comes after it waits.
+    add(1, 'bulk', 'a first'),
+    add(1, 'bulk', 'a bulk 1'),
+    add(1, 'bulk', 'a bulk 2'),
+    add(1, 'now', 'a 1'),
+    add(1, 'now', 'a 2'),
+    add(1, 'now', 'a 3'),
+    add(2, 'bulk', 'b bulk 1'),
+    add(2, 'now', 'b 1'),
+    add(2, 'now', 'b 2'),
+    add(3, 'now', 'c 1'),
+  ])
+  expect(done).toEqual(['a first', 'a 1', 'b 1', 'c 1', 'a 2', 'b 2', 'a 3', 'a bulk 1', 'b bulk 1', 'a bulk 2'])
+})
+
+test('an account whose renders ran out of the budget five times in a minute gets a tenth of it for a minute', async () => {
+  const clock = new ManualClock()
+  using renderer = rendererWith({ clock })
+  const end = async (accountId: number, text: string): Promise<string> => {
+    const [outcome] = await Promise.all([renderer.render(request(accountId, text))])
+    const got = endOf(outcome)
+    return got.length > 20 ? 'rendered' : got
+  }
+  const wasted: string[] = []
+  for (let time = 0; time < 4; time++) wasted.push(await end(1, FOREVER))
+  expect([...wasted, await end(1, LONG)]).toEqual(['limit', 'limit', 'limit', 'limit', 'rendered'])
+  await end(1, FOREVER)
+  expect({ long: await end(1, LONG), short: await end(1, 'short'), other: await end(2, LONG) }).toEqual({
+    long: 'limit',
+    short: 'short',
+    other: 'rendered',
+  })
+  clock.advance(minutes(1))
+  expect(await end(1, LONG)).toBe('rendered')
+})
+
+test('four renders that ran out in a minute and one in the next have no consequences', async () => {
+  const clock = new ManualClock()
+  using renderer = rendererWith({ clock })
+  for (let time = 0; time < 4; time++) await renderer.render(request(1, FOREVER))
+  clock.advance(minutes(1))
+  await renderer.render(request(1, FOREVER))
+  expect(endOf(await renderer.render(request(1, LONG))).length).toBeGreaterThan(20)
+})
+
+test('a Worker that ends takes only the request in hand with it', async () => {
+  const workers: Worker[] = []
+  const newWorker = (): Worker => {
+    const worker = startWorker('render')
+    workers.push(worker)
+    return worker
+  }
+  using renderer = rendererWith({ newWorker })
+  await renderer.render(request(1, 'warm'))
+  const killed = renderer.render(request(1, FOREVER))
+  const waiting = [renderer.render(request(1, 'next')), renderer.render(request(2, 'other'))]
+  workers[0]?.terminate()
+  expect([await killed, ...(await Promise.all(waiting))].map(endOf)).toEqual(['limit', 'next', 'other'])
+  expect(workers.length).toBe(2)
+})
+
+test('a Worker that has said nothing for 5 seconds is replaced', async () => {
+  const clock = new ManualClock()
+  const workers: Worker[] = []
+  let asked = 0
+  const newWorker = (): Worker => {
+    // Ready, and then silent.
+    const worker =
+      workers.length > 0 ? startWorker('render') : fakeWorker(({ say }) => asked++ === 0 && say({ type: 'ready' }))
+    workers.push(worker)
+    return worker
+  }
+  using renderer = rendererWith({ clock, newWorker })
+  const silenced = renderer.render(request(1, 'a'))
+  const next = renderer.render(request(2, 'b'))
+  await Promise.resolve()
+  clock.advance(seconds(4))
+  expect(workers.length).toBe(1)
+  clock.advance(seconds(1))
+  expect([await silenced, await next].map(endOf)).toEqual(['limit', 'b'])
+  expect(workers.length).toBe(2)
+})
+
+test('a Worker that cannot be started fails the request, and says nothing of the template', async () => {
+  using renderer = rendererWith({ newWorker: () => fakeWorker(({ fail }) => fail()) })
+  const rejected = await renderer.render(request(1, 'a')).catch((error: unknown) => error)
+  expect(String(rejected)).toBe('Error: the render worker could not be started: it fell over')
+})
+
+test('the Worker begins with the first request and ends after a minute without any', async () => {
+  const clock = new ManualClock()
+  let started = 0
+  using renderer = rendererWith({
+    clock,
+    newWorker: () => {
+      started++
+      return startWorker('render')
+    },
+  })
+  expect(started).toBe(0)
+  await renderer.render(request(1, 'a'))
+  await renderer.render(request(1, 'b'))
+  expect(started).toBe(1)
+  clock.advance(minutes(1))
+  expect(endOf(await renderer.render(request(1, 'c')))).toBe('c')
+  expect(started).toBe(2)
+})
+
+test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
+  const renderer = rendererWith({ newWorker: () => fakeWorker(() => undefined) })
+  const given: Promise<unknown>[] = []
+  const add = (accountId: number, text: string): void => {
+    given.push(renderer.render(request(accountId, text)).catch((error: unknown) => error))
+  }
+  for (let count = 0; count < 2001; count++) add(1, 'a')
+  add(1, 'one too many')
+  const large = 'x'.repeat(1_000_000)
+  for (let count = 0; count < 67; count++) add(2, large)
+  add(2, large)
+  renderer.close()
+  const ends = (await Promise.all(given)).map((error) =>
+    error instanceof AppError
+      ? { status: error.status, code: error.code, wait: error.retryAfterSeconds }
+      : String(error),
+  )
+  const refused = { status: 503, code: 'server_busy', wait: 1 }
+  expect(ends).toEqual([
+    ...Array<string>(2001).fill('Error: the renderer is closed'),
+    refused,
+    ...Array<string>(67).fill('Error: the renderer is closed'),
+    refused,
+  ])
+})
+
+test('a renderer that is closed rejects', async () => {
+  const renderer = rendererWith()
+  renderer.close()
+  expect(await renderer.render(request(1, 'a')).catch(String)).toBe('Error: the renderer is closed')
+})
+
+test('what is longer than a MiB is refused before it waits', async () => {
+  using renderer = rendererWith({ newWorker: () => fakeWorker(() => undefined) })
+  const html = 'x'.repeat(1024 * 1024 + 1)
+  expect(await renderer.render(request(1, '', { source: { html } }))).toMatchObject({
+    fault: { part: 'html_body', kind: 'limit', message: 'html_body is longer than 1048576 bytes: make it shorter.' },
+  })
+  expect(await renderer.check({ accountId: 1, source: { html } })).toMatchObject([{ part: 'html_body', kind: 'limit' }])
+  expect(await renderer.render(request(1, 'a', { dataJson: JSON.stringify({ html }) }))).toMatchObject({
+    fault: { part: undefined, kind: 'limit' },
+  })
+})
