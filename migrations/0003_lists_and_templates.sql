@@ -5,7 +5,7 @@ CREATE TABLE `broadcast_recipients` (
 	`email` text NOT NULL,
 	`metadata` text,
 	PRIMARY KEY(`broadcast_id`, `contact_id`)
-) WITHOUT ROWID, STRICT;
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `broadcasts` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,

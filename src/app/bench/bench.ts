@@ -10,6 +10,7 @@ import { IMPORTED_FIGURE_NAMES, type ImportedFigures, importedRun, prepareImport
 import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'
 import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
+import { TEMPLATE_FIGURE_NAMES, type TemplateFigures, templatesRun } from './templates.ts'
 import { prepareTold, TOLD_FIGURE_NAMES, type ToldFigures, toldRun } from './told.ts'
 
 export interface BenchOptions {
@@ -25,6 +26,8 @@ export interface BenchOptions {
   readonly received: number
   /** Contacts that are imported; 0: none. */
   readonly import: number
+  /** Templates that are rendered; 0: none. */
+  readonly templates: number
   /** Where the data directories are made, and removed again. */
   readonly folder: string
 }
@@ -41,6 +44,7 @@ export interface BenchResults {
   readonly told: { readonly medians: ToldFigures; readonly runs: readonly ToldFigures[] } | undefined
   readonly received: { readonly medians: ReceivedFigures; readonly runs: readonly ReceivedFigures[] } | undefined
   readonly imported: { readonly medians: ImportedFigures; readonly runs: readonly ImportedFigures[] } | undefined
+  readonly templates: { readonly medians: TemplateFigures; readonly runs: readonly TemplateFigures[] } | undefined
 }
 
 /** @param progress is told in a sentence what is done next */
@@ -81,6 +85,7 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       told: options.events > 0 ? await benchTold(folder, options, progress) : undefined,
       received: options.received > 0 ? await benchReceived(folder, options, progress) : undefined,
       imported: options.import > 0 ? await benchImported(folder, options, progress) : undefined,
+      templates: options.templates > 0 ? await benchTemplates(options, progress) : undefined,
     }
   } finally {
     process.off('exit', removeAll)
@@ -155,6 +160,18 @@ async function benchImported(
     rmSync(dataDir, { recursive: true })
   }
   return { runs, medians: mediansOf(IMPORTED_FIGURE_NAMES, runs) }
+}
+
+async function benchTemplates(
+  { templates, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['templates']> {
+  const runs: TemplateFigures[] = []
+  while (runs.length < Math.min(count, FEWER_RUNS)) {
+    progress(`rendering, run ${runs.length + 1}`)
+    runs.push(await templatesRun(templates))
+  }
+  return { runs, medians: mediansOf(TEMPLATE_FIGURE_NAMES, runs) }
 }
 
 /** Some take longer than the others and vary less. */

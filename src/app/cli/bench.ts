@@ -12,6 +12,7 @@ import { HTML_BYTES, TEXT_BYTES } from '../bench/mails.ts'
 import { HAND_IN_COMMAND, LONG_POLLS, type ReceivedFigures } from '../bench/received.ts'
 import { startBenchReceiver } from '../bench/receiver.ts'
 import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from '../bench/run.ts'
+import { IN_FLIGHT, TEMPLATE, type TemplateFigures } from '../bench/templates.ts'
 import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from '../bench/told.ts'
 import { VERSION } from '../version.ts'
 import { type JsonOption, wholeNumber, withJson } from './options.ts'
@@ -26,6 +27,7 @@ interface Options extends JsonOption {
   readonly events: number
   readonly received: number
   readonly import: number
+  readonly templates: number
   readonly folder: string
 }
 
@@ -42,6 +44,7 @@ export function addBenchCommand(program: Command): void {
       .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', wholeNumber(0, MOST), 100_000)
       .option('--received <n>', 'messages that are handed in; 0: none, and no long polls', wholeNumber(0, MOST), 3000)
       .option('--import <n>', 'contacts that are imported from one CSV file; 0: none', wholeNumber(0, MOST), 1_000_000)
+      .option('--templates <n>', 'templates that are rendered; 0: none', wholeNumber(0, MOST), 5000)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -150,6 +153,12 @@ const IMPORTED_ROWS: readonly (readonly [string, keyof ImportedFigures, number])
   ['  slowest ms', 'healthWorstMs', 0],
 ]
 
+const TEMPLATE_ROWS: readonly (readonly [string, keyof TemplateFigures, number])[] = [
+  ['ms a render, one after the other', 'aloneMs', 3],
+  [`ms a render, ${IN_FLIGHT} in flight`, 'besideMs', 3],
+  ['  CPU ms a render, all threads', 'cpuMs', 3],
+]
+
 const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['events told/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms an event', 'toldCpuMs', 3],
@@ -158,7 +167,7 @@ const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, { mail, told, received, imported }: BenchResults): string {
+function benchText(options: Options, { mail, told, received, imported, templates }: BenchResults): string {
   return [
     `Tassis ${VERSION} on ${machine()}`,
     `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
@@ -193,6 +202,14 @@ function benchText(options: Options, { mail, told, received, imported }: BenchRe
           `${options.import} contacts of one CSV file, uploaded and imported; each slice durable before the next.`,
           '',
           table(['', `${imported.runs.length} RUNS`, ''], figureRows(IMPORTED_ROWS, [imported])),
+        ]
+      : []),
+    ...(templates
+      ? [
+          '',
+          `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with other data.`,
+          '',
+          table(['', `${templates.runs.length} RUNS`, ''], figureRows(TEMPLATE_ROWS, [templates])),
         ]
       : []),
   ].join('\n')

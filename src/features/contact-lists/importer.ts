@@ -26,8 +26,9 @@ import {
 } from './imports.ts'
 import { removeLeftovers, removeSpooled, spoolPath } from './spool.ts'
 
-/** Lines that went wrong and are told; all are counted. */
+/** Lines that went wrong and are told; all are counted. They are stored with each slice, so each is short. */
 const MOST_ERRORS = 100
+const LONGEST_ERROR = 300
 
 /** Starts the loop; `app.importDue` wakes it. */
 export function startImporter(app: App): DueLoop {
@@ -116,7 +117,7 @@ function importSlice(app: App, tx: Tx, job: Import, slice: Slice, lines: readonl
   for (const { line, said } of lines) {
     if ('error' in said) {
       invalid++
-      if (errors.length < MOST_ERRORS) errors.push({ line, error: said.error })
+      if (errors.length < MOST_ERRORS) errors.push({ line, error: said.error.slice(0, LONGEST_ERROR) })
     } else if (importContact(app, tx, list, said, job.confirmed)) inserted++
     else duplicates++
   }

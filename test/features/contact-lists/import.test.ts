@@ -580,6 +580,18 @@ describe('an upload', () => {
     expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
   })
 
+  test('is a 503 while there is no memory for one more, and takes what it held back', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: '16MiB' } })
+    const list = await makeList(service)
+    const sockets = await Promise.all(Array.from({ length: 3 }, () => upload(service, list, { contentLength: 100 })))
+    for (const socket of sockets) socket.write('a@x.test\n')
+    await eventually(() => spooledFiles(service).length === 3)
+    expectRefusal(await postFile(service, list, 'a@x.test'), 503, 'server_busy')
+    for (const socket of sockets) socket.end()
+    await eventually(() => service.app.memory.inUseBytes === 0)
+    expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
+  })
+
   test('is a 429 while the files that wait take four times the limit', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
     const list = await makeList(service)

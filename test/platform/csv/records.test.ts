@@ -152,6 +152,27 @@ test('whatever is written is read again, wherever the windows begin and end', ()
   }
 })
 
+test('whatever the bytes are, the same records come, a few at a time or all at once, up to the last byte', () => {
+  const random = randomCells(11)
+  const parts = ['a', '"', '""', ',', '\n', '\r\n', '\r', ' ', 'é', '\u0000', '"\n', ',"', '",']
+  for (let round = 0; round < 300; round++) {
+    const text = Array.from({ length: random(60) }, () => parts[random(parts.length)]).join('')
+    const file = Buffer.from(text)
+    for (let i = random(4); i > 0; i--) if (file.length > 0) file[random(file.length)] = 0xe9
+    const all = scan(file, { oneLineCell: 0 })
+    expect(all.end).toBe(file.length)
+    const few: CsvRecord[] = []
+    for (let at = 0, line = 1; at < file.length; ) {
+      const some = scan(file.subarray(at), { oneLineCell: 0, line, most: 1 + random(2), mostLines: 1 + random(3) })
+      expect(some.end).toBeGreaterThan(0)
+      few.push(...some.records)
+      at += some.end
+      line = some.line
+    }
+    expect(few).toEqual([...all.records])
+  }
+})
+
 test('a semicolon parts cells only where no comma stands outside of quotes', () => {
   expect(['a,b', 'a;b', 'a;b,c', 'a;"b,c"', '"a;b"', 'a'].map(delimiterOf)).toEqual([',', ';', ',', ';', ',', ','])
 })

@@ -184,10 +184,7 @@ test.each([
   ["{{ '12'|int }} {{ 'x'|int }} {{ 'x'|int(7) }} {{ 3.9|int }} {{ '3.9'|int }} {{ true|int }}", '12 0 7 3 3 1'],
   ["{{ '3'|float }} {{ 'x'|float }} {{ 'x'|float(1.5) }} {{ 2|float }}", '3.0 0.0 1.5 2.0'],
   ["{{ 2.1|round(0, 'ceil') }} {{ 2.9|round(method='floor') }} {{ 2.55|round(1, 'common') }}", '3.0 2.0 2.5'],
-  [
-    "{{ [{'a': 1.5}, {'a': 2.5}]|sum(attribute='a') }} {{ [{'a': 1}, {'a': 2}]|join('-', attribute='a') }}",
-    '4.0 1-2',
-  ],
+  ["{{ [{'a': 1.5}, {'a': 2.5}]|sum(attribute='a') }} {{ [{'a': 1}, {'a': 2}]|join('-', attribute='a') }}", '4.0 1-2'],
 ])('numbers as in Jinja: %s', (source, expected) => {
   expect(text(source)).toBe(expected)
 })
