@@ -344,6 +344,9 @@ describe('every curl command works on a fresh service', () => {
       'GET /v1/events: 200',
       'GET /v1/events: 200',
       'POST /v1/webhooks: 201',
+      'POST /v1/templates: 201',
+      'POST /v1/emails: 202',
+      'POST /v1/contact-lists: 201',
     ])
   })
 

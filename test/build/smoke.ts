@@ -1,7 +1,7 @@
 /**
  * @module `bun test/build/smoke.ts dist/tassis`: does the compiled executable work where nothing else is? Runs it in an empty folder with an
  * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, with tracking and
- * unsubscribing, a webhook that is told of it, a message that comes in over STARTTLS, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
+ * unsubscribing, a webhook that is told of it, a message that comes in over STARTTLS, a template, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -184,6 +184,20 @@ async function oneMessage({ url, smtpPort }: Running, key: string): Promise<void
   )
 }
 
+/** The WASM of the template engine is in the executable, and its Worker finds it. */
+async function oneTemplate(url: string, key: string): Promise<void> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const template = { alias: 'hi', name: 'Hi', subject: 'Hi {{ name }}', html_body: '<p>{{ name|upper|center(9) }}</p>' }
+  const made = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
+  assert.equal(made.status, 201, await made.clone().text())
+  const { id } = ((await made.json()) as Answer).data
+  const body = '{"template_data":{"name":"<Ada>"}}'
+  const rendered = await fetch(`${url}/v1/templates/${id}/render`, { method: 'POST', headers, body })
+  assert.equal(rendered.status, 200, await rendered.clone().text())
+  const { data } = (await rendered.json()) as { readonly data: Readonly<Record<string, unknown>> }
+  assert.deepEqual([data['subject'], data['html_body']], ['Hi <Ada>', '<p>  &lt;ADA&gt;  </p>'])
+}
+
 async function docs(url: string): Promise<void> {
   const page = await (await fetch(`${url}/docs`)).text()
   const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
@@ -207,6 +221,7 @@ try {
   const { key } = JSON.parse(await command('keys', 'create', '--name', 'smoke', '--json')) as { readonly key: string }
   await oneEmail(running.url, key)
   await oneMessage(running, key)
+  await oneTemplate(running.url, key)
   await docs(running.url)
   assert.equal(await running.stop(), 0, 'SIGTERM did not end it with 0')
 
