@@ -21,7 +21,7 @@ CREATE TABLE `broadcasts` (
 	`html_ref` integer,
 	`text_ref` integer,
 	`size_bytes` integer NOT NULL,
-	`template_data` text,
+	`template_data` text NOT NULL,
 	`extra` text,
 	`state` integer NOT NULL,
 	`total` integer NOT NULL,

@@ -66,7 +66,6 @@ const sql = prepared((db) => ({
   ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
-  list: db.prepare<{ name: string }, [number]>('SELECT name FROM contact_lists WHERE id = ?'),
   untried: db.prepare<{ recipientId: number; emailId: number; quotaMonth: number | null }, [number, number]>(
     `SELECT recipients.id AS recipientId, emails.id AS emailId, quota_month AS quotaMonth FROM emails JOIN recipients ON email_id = emails.id
      WHERE broadcast_id = ? AND emails.status = 0 AND recipients.status = 0 AND attempts = 0 LIMIT ?`,
@@ -276,12 +275,11 @@ const contactOf = ({ contactUuid, email, metadata }: Row): BroadcastContact => (
 
 /** The subject of each, rendered. One that cannot be rendered stays as its source: delivery, which renders it again, tells why. */
 async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Row[]): Promise<string[]> {
-  const { accountId, subject, templateData } = broadcast
+  const { accountId, subject, templateData: shared } = broadcast
   if (isPlain(subject)) return rows.map(() => subject)
-  const list = sql(app.db).list.get(broadcast.listId)?.name ?? ''
   return Promise.all(
     rows.map(async (row) => {
-      const dataJson = broadcastDataJson({ templateData, contact: contactOf(row), listName: list, unsubscribeUrl: '' })
+      const dataJson = broadcastDataJson({ shared, contact: contactOf(row), unsubscribeUrl: '' })
       const outcome = await app.renderer.render({ accountId, urgency: 'bulk', source: { subject }, dataJson })
       const rendered = outcome.kind === 'rendered' ? oneLine(outcome.parts.subject ?? '') : ''
       return subjectFault(rendered) === undefined ? rendered : subject

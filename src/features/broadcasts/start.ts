@@ -15,7 +15,7 @@ import { audit } from '../audit-logs/audit.ts'
 import type { ContactList } from '../contacts/lists.ts'
 import { contactStatusCode } from '../contacts/status.ts'
 import { requireDiskSpace, requireSendable } from '../emails/accept.ts'
-import { isPlain } from '../emails/broadcast-data.ts'
+import { isPlain, sharedDataJson } from '../emails/broadcast-data.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
 import { findReply, keepReply, type ReplyKey } from '../emails/kept-replies.ts'
 import { insertOperation } from '../operations/operations.ts'
@@ -213,7 +213,7 @@ async function insertFixing(
       htmlRef,
       textRef,
       bodies.reduce((sum, body) => sum + body.length, 0),
-      input.templateData ? JSON.stringify(input.templateData) : null,
+      sharedDataJson(input.templateData, input.list),
       Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
       stateCode('fixing'),
       draft.scheduledAt ?? app.clock.now(),

@@ -48,7 +48,8 @@ export interface Broadcast {
   readonly htmlRef: number | null
   readonly textRef: number | null
   readonly sizeBytes: number
-  readonly templateData: string | null
+  /** JSON, as `sharedDataJson` gives it. */
+  readonly templateData: string
   /** JSON of what its emails share of a draft's `extra`. */
   readonly extra: string | null
   readonly state: number

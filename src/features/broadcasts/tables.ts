@@ -29,7 +29,7 @@ export const broadcasts = sqliteTable(
     /** Octets of the sources of the bodies. */
     sizeBytes: integer('size_bytes').notNull(),
     /** JSON object: what every recipient's render gets. */
-    templateData: text('template_data'),
+    templateData: text('template_data').notNull(),
     /** JSON of what few have: reply_to, headers, tags. */
     extra: text('extra'),
     /** Index into BROADCAST_STATES. */

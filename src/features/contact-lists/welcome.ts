@@ -9,7 +9,7 @@ import type { TemplateSource } from '#platform/template/renderer.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import type { Contact } from '../contacts/find.ts'
 import type { ContactList } from '../contacts/lists.ts'
-import { broadcastDataJson } from '../emails/broadcast-data.ts'
+import { broadcastDataJson, sharedDataJson } from '../emails/broadcast-data.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
 import type { Rendering } from '../templates/render.ts'
 import { templateByRow } from '../templates/templates.ts'
@@ -84,9 +84,8 @@ function dataJsonOf({ keys, config }: App, { accountUuid, list, contact, from }:
     listId: list.id,
   })
   return broadcastDataJson({
-    templateData: null,
+    shared: sharedDataJson(undefined, list),
     contact: { id: formatUuid(contact.uuid), email: contact.email, metadata },
-    listName: list.name,
     unsubscribeUrl: unsubscribeUrl(config, token),
   })
 }

@@ -24,20 +24,19 @@ interface Row {
   accountId: number
   from: string
   extra: string | null
-  listName: string | null
   source: string
   htmlRef: number | null
   textRef: number | null
-  templateData: string | null
+  shared: string
   recipientId: number
   address: string
 }
 
 const sql = prepared((db) => ({
   mail: db.prepare<Row, [number]>(
-    `SELECT emails.account_id AS accountId, emails.from_address AS "from", emails.extra, contact_lists.name AS listName, broadcasts.subject AS source,
-     emails.html_ref AS htmlRef, emails.text_ref AS textRef, template_data AS templateData, recipients.id AS recipientId, address
-     FROM emails JOIN broadcasts ON broadcasts.id = broadcast_id JOIN recipients ON email_id = emails.id LEFT JOIN contact_lists ON contact_lists.id = emails.list_id
+    `SELECT emails.account_id AS accountId, emails.from_address AS "from", emails.extra, broadcasts.subject AS source,
+     emails.html_ref AS htmlRef, emails.text_ref AS textRef, template_data AS shared, recipients.id AS recipientId, address
+     FROM emails JOIN broadcasts ON broadcasts.id = broadcast_id JOIN recipients ON email_id = emails.id
      WHERE emails.id = ? LIMIT 1`,
   ),
 }))
@@ -86,9 +85,8 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
       urgency,
       source,
       dataJson: broadcastDataJson({
-        templateData: row.templateData,
+        shared: row.shared,
         contact,
-        listName: row.listName ?? '',
         unsubscribeUrl: facts ? unsubscribeUrl(app.config, unsubscribeToken(app.keys, facts)) : '',
       }),
     })

@@ -9,26 +9,26 @@ export interface BroadcastContact {
 }
 
 export interface BroadcastData {
-  /** JSON object that all recipients share; null: empty. */
-  readonly templateData: string | null
+  /** JSON object that all recipients share, as `sharedDataJson` gives it. */
+  readonly shared: string
   readonly contact: BroadcastContact
-  readonly listName: string
   readonly unsubscribeUrl: string
 }
 
+/** What all recipients share, as JSON: the variables that were given, and over them `list`. */
+export const sharedDataJson = (
+  templateData: Readonly<Record<string, unknown>> | undefined,
+  list: { readonly name: string },
+): string => JSON.stringify({ ...templateData, list: { name: list.name } })
+
 /**
- * The variables as JSON: those of the broadcast, and over them `contact` (each entry of its metadata by its own name, and all of them below
- * `metadata`), `list` and `unsubscribe_url`. Text is put together, because what all share can be long and is never looked into here.
+ * The variables as JSON: those that all share, and over them `contact` (each entry of its metadata by its own name, and all of them below `metadata`) and
+ * `unsubscribe_url`. Text is put together, because what all share can be long and is never looked into here.
  */
-export function broadcastDataJson({ templateData, contact, listName, unsubscribeUrl }: BroadcastData): string {
+export function broadcastDataJson({ shared, contact, unsubscribeUrl }: BroadcastData): string {
   const { id, email, metadata } = contact
-  const own = JSON.stringify({
-    contact: { ...metadata, metadata, id, email },
-    list: { name: listName },
-    unsubscribe_url: unsubscribeUrl,
-  })
-  const shared = templateData?.trim() ?? '{}'
-  return shared === '{}' ? own : `${shared.slice(0, -1)},${own.slice(1)}`
+  const own = JSON.stringify({ contact: { ...metadata, metadata, id, email }, unsubscribe_url: unsubscribeUrl })
+  return `${shared.slice(0, -1)},${own.slice(1)}`
 }
 
 /** Whether a source has nothing to be rendered. */

@@ -22,7 +22,7 @@ import {
   RENDER_UNITS,
   RENDER_UNITS_A_DATA_BYTE,
 } from './limits.ts'
-import { lint } from './lint.ts'
+import { type KnownNames, lint } from './lint.ts'
 import { meter } from './metering.ts'
 import {
   createMinijinja,
@@ -125,6 +125,11 @@ export function createEngine(): Engine & { state(): EngineState } {
     return environment
   }
 
+  const release = (environment: Environment): void => {
+    host.instance.setBudget(OWN_UNITS)
+    environment.free()
+  }
+
   /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLost. */
   const compile = (part: TemplatePart, source: string, isForAll: boolean): Compiled => {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
@@ -133,22 +138,28 @@ export function createEngine(): Engine & { state(): EngineState } {
     const units = COMPILE_UNITS + COMPILE_UNITS_A_BYTE * source.length
     host.instance.setBudget(units)
     const adapted = adaptedSource(source, { isForAll, charge: (more) => host.instance.charge(more) })
-    const sizeBytes = ENVIRONMENT_BYTES + BYTES_A_SOURCE_BYTE * adapted.source.length
-    try {
-      environment.addTemplate(name, adapted.source)
-      return { environment, name, source, sizeBytes, variables: adapted.variables }
-    } catch (error) {
-      if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
+    const beforeBytes = host.instance.memoryBytes()
+    // What is constant is worked out now, and can be larger than its source.
+    const sizeBytes = (): number =>
+      ENVIRONMENT_BYTES +
+      Math.max(BYTES_A_SOURCE_BYTE * adapted.source.length, host.instance.memoryBytes() - beforeBytes)
+    const add = (given: string, variables: readonly string[]): Compiled => {
+      host.instance.setBudget(units)
+      environment.addTemplate(name, given)
+      return { environment, name, source, sizeBytes: sizeBytes(), variables }
     }
-    // As its author wrote it: the fault is theirs, or something was rewritten that should not have been.
-    host.instance.setBudget(units)
-    environment.addTemplate(name, source)
-    return { environment, name, source, sizeBytes, variables: [] }
-  }
-
-  const release = ({ environment }: Compiled): void => {
-    host.instance.setBudget(OWN_UNITS)
-    environment.free()
+    try {
+      try {
+        return add(adapted.source, adapted.variables)
+      } catch (error) {
+        // As its author wrote it: the fault is theirs, or something was rewritten that should not have been.
+        if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
+        return add(source, [])
+      }
+    } catch (error) {
+      if (error instanceof MinijinjaError) release(environment)
+      throw error
+    }
   }
 
   /** The template compiled, and kept for the next time. */
@@ -167,7 +178,7 @@ export function createEngine(): Engine & { state(): EngineState } {
       if (host.compiledBytes <= MOST_COMPILED_BYTES || old === made) break
       host.compiled.delete(oldKey)
       host.compiledBytes -= old.sizeBytes
-      release(old)
+      release(old.environment)
     }
     return made
   }
@@ -193,6 +204,7 @@ export function createEngine(): Engine & { state(): EngineState } {
 
   const renderPart = (part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault => {
     let left = units
+    const takenBefore = unitsTaken
     const run = (compiled: Compiled): string => {
       stumble = undefined
       host.instance.setBudget(left)
@@ -219,6 +231,7 @@ export function createEngine(): Engine & { state(): EngineState } {
     try {
       return inHost(() => {
         left = units
+        unitsTaken = takenBefore
         const compiled = kept(part, source)
         variables = compiled.variables
         return run(compiled)
@@ -246,7 +259,7 @@ export function createEngine(): Engine & { state(): EngineState } {
         if (stumble?.type === 'missing')
           return missingFault(part, saidBy(error.message).line, compiled.variables[stumble.index])
       } finally {
-        if (host.instance.budget() >= 0) release(compiled)
+        if (host.instance.budget() >= 0) release(compiled.environment)
       }
     } catch (error) {
       if (error instanceof InstanceLost) host = newHost()
@@ -254,17 +267,26 @@ export function createEngine(): Engine & { state(): EngineState } {
     return fault
   }
 
-  const knownNames = { filter: new Map<string, boolean>(), test: new Map<string, boolean>() }
+  /** Not those that nobody knows: a tenant can ask for any number of them. */
+  const knownNames = { filter: new Set<string>(), test: new Set<string>() }
   const isKnown = (kind: 'filter' | 'test', name: string): boolean => {
-    const known = knownNames[kind].get(name)
-    if (known !== undefined) return known
+    if (knownNames[kind].has(name)) return true
     const environment = newEnvironment()
     environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
     const answer = environment.render('known.txt', { name }, MOST_OUTPUT_BYTES) === 'true'
     environment.free()
-    // A tenant can ask for any number of names.
-    if (answer) knownNames[kind].set(name, answer)
+    if (answer) knownNames[kind].add(name)
     return answer
+  }
+
+  const known: KnownNames = {
+    isFilter: (name) => isKnown('filter', name),
+    isTest: (name) => isKnown('test', name),
+  }
+
+  /** A memory never becomes smaller. */
+  const replaceLargeHost = (): void => {
+    if (host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) host = newHost()
   }
 
   return {
@@ -278,11 +300,14 @@ export function createEngine(): Engine & { state(): EngineState } {
         const text = source[key]
         if (text === undefined) continue
         const rendered = renderPart(part, text, data, units - unitsTaken)
-        if (typeof rendered !== 'string') return { kind: 'fault', fault: rendered }
+        if (typeof rendered !== 'string') {
+          replaceLargeHost()
+          return { kind: 'fault', fault: rendered }
+        }
         // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
         parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
       }
-      if (host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) host = newHost()
+      replaceLargeHost()
       return { kind: 'rendered', parts }
     },
 
@@ -293,10 +318,7 @@ export function createEngine(): Engine & { state(): EngineState } {
         if (text === undefined) continue
         try {
           inHost(() => kept(part, text))
-          const fault = lint(part, text, {
-            isFilter: (name) => isKnown('filter', name),
-            isTest: (name) => isKnown('test', name),
-          })
+          const fault = inHost(() => lint(part, text, known))
           if (fault) faults.push(fault)
         } catch (error) {
           if (error instanceof InstanceLost) faults.push(limitFault(part))
@@ -304,6 +326,7 @@ export function createEngine(): Engine & { state(): EngineState } {
           else throw error
         }
       }
+      replaceLargeHost()
       return faults
     },
 

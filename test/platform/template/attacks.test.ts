@@ -96,6 +96,7 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
 
   // Memory.
   'a text, multiplied': text("{{ ('a' * 2000000000)|length }}", 'limit'),
+  'a text of 45 MB': text("{{ ('x' * length)|length }}", 'limit', { length: 45_000_000 }),
   'a list, multiplied': text('{{ [1] * 2000000000 }}', 'limit'),
   'a range': text('{{ range(2000000000)|list }}', 'error'),
   'texts that double': text(
@@ -161,7 +162,9 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
 }
 
 test('every attempt ends in a fault or a bounded result, and the renders of another account all succeed meanwhile', async () => {
-  const renderer = createRenderer({ clock: systemClock, log: silent })
+  const deaths: object[] = []
+  const log = { error: (context: object) => void deaths.push(context), warn: () => undefined }
+  const renderer = createRenderer({ clock: systemClock, log })
   try {
     // Of another account each: otherwise most would end early, for those before them.
     let accountId = 2
@@ -196,6 +199,8 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
       ),
     )
     expect(others.filter((outcome) => outcome.kind !== 'rendered' || outcome.parts.html !== '<p>Ada</p>')).toEqual([])
+    // Each ended by itself: a Worker that works for 5 seconds is ended, and the others wait for so long.
+    expect(deaths).toEqual([])
     expect(grownBytes).toBeLessThan(MOST_GROWTH_BYTES)
   } finally {
     renderer.close()
@@ -205,4 +210,3 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
 const GOOD = { html: '<p>{{ name }}</p>' }
 /** Two instances of 64 MiB, data as JavaScript has it, and what the collector has not come to. */
 const MOST_GROWTH_BYTES = 512 * MiB
-const silent = { error: () => undefined, warn: () => undefined }
