@@ -9,6 +9,7 @@ import { CONTACT_STATUSES, CONTACTS, contactStatusCode, contactStatusName } from
 import { emailStatus, isOpen, NEVER_TRIED, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
 import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
+import { STREAM_METRIC } from '#features/streams/figures.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
 import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
@@ -110,6 +111,23 @@ const RULES: readonly Rule[] = [
       'sandbox:',
       `SELECT events.account_id, 'delivered' AS name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN emails ON emails.id = email_id
        WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+    ),
+    tell: tellCounter,
+  },
+  {
+    rule: 'the figures of streams by hour are what a recount gives',
+    sql: recount(
+      STREAM_METRIC,
+      `SELECT account_id, stream_id || ':' || figure AS name, at / ${HOUR_MS} AS hour, count(*) AS n FROM (
+          SELECT account_id, stream_id, 'sent' AS figure, created_at AS at FROM emails JOIN recipients ON email_id = emails.id
+            WHERE sandbox = 0 AND recipients.status NOT IN (${codes(['rejected', 'cancelled'])})
+          UNION ALL SELECT account_id, stream_id, 'delivered', recipients.delivered_at FROM emails JOIN recipients ON email_id = emails.id
+            WHERE sandbox = 0 AND recipients.delivered_at IS NOT NULL
+          UNION ALL SELECT events.account_id, stream_id, 'bounced', at FROM events JOIN emails ON emails.id = email_id
+            WHERE type = ${eventCode('bounced')} AND sandbox = 0 AND json_extract(data, '$.bounce_type') = 'hard'
+          UNION ALL SELECT complaints.account_id, stream_id, 'complained', complaints.created_at FROM complaints JOIN emails ON emails.id = email_id
+            WHERE feedback_type <> '${NOT_SPAM}')
+        GROUP BY 1, 2, 3`,
     ),
     tell: tellCounter,
   },

@@ -17,7 +17,7 @@ import { namedList } from '../contacts/lists.ts'
 import { insertEmail, type Placement, requireDiskSpace, requireSendable } from '../emails/accept.ts'
 import { type BroadcastContact, broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
 import type { Draft, DraftExtra } from '../emails/draft.ts'
-import { cancelWaiting } from '../emails/status.ts'
+import { begunMetric, cancelWaiting } from '../emails/status.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { restoredActor } from './actor.ts'
 import { discardLeftovers } from './start.ts'
@@ -171,9 +171,9 @@ async function onTrouble(app: App, broadcast: Broadcast, error: unknown, onMoved
   }
 }
 
-/** Emails that were handed to delivery and not tried yet. Those that were claimed and given back untried count as tried. */
+/** Emails that were handed to delivery and not tried yet. */
 function untriedOf(app: App, { id, accountId, handedOver }: Broadcast): number {
-  const begun = sql(app.db).begun.get(accountId, `broadcast:${id}:begun`)?.value ?? 0
+  const begun = sql(app.db).begun.get(accountId, begunMetric(id))?.value ?? 0
   return Math.max(0, handedOver - begun)
 }
 

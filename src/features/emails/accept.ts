@@ -25,6 +25,7 @@ import {
 import { hasTracking, UNLIMITED } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { type EventData, record } from '../events/record.ts'
+import { countFigure } from '../streams/figures.ts'
 import { findStream } from '../streams/streams.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { startRendering } from '../templates/render.ts'
@@ -279,6 +280,14 @@ export function insertEmail(
   record(tx, { ...event, type: waiting })
   for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
+  if (!placement.sandbox)
+    countFigure(
+      tx,
+      { accountId: actor.accountId, streamId: placement.streamId },
+      'sent',
+      now,
+      draft.recipients.length - rejected.length,
+    )
   tx.afterCommit(() => {
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })

@@ -75,12 +75,12 @@ export const recipients = sqliteTable(
     /** Header form when it says more than the address. */
     mailbox: text('mailbox'),
     status: integer('status').notNull(),
-    /** Where it is queued: the recipient's domain, or `sandbox`. Null once final. */
+    /** Where it is queued, as `laneOf` gives it: the recipient's domain, `bulk:` and the domain, or `sandbox`. Null once final. */
     lane: text('lane'),
     /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
     nextAt: time('next_at'),
     attempts: integer('attempts').notNull().default(0),
-    /** When it was put back into the queue from the dead letters: expiry counts from here. Null: from the email's own time. */
+    /** When it was put back into the queue, from the dead letters or after a pause: expiry counts from here. Null: from the email's own time. */
     retryFrom: time('retry_from'),
     /** Start of the DATA phase whose end is not known, or that ended in acceptance. */
     deliveryStartedAt: time('delivery_started_at'),

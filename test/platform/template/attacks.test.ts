@@ -128,7 +128,7 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'sums of sums': text(`{{ 1${'+1'.repeat(200_000)} }}`, 'limit'),
   'filters of filters': text(`{{ 1${'|e'.repeat(200_000)} }}`, 'limit'),
   'attributes of attributes': text(`{{ a${'.a'.repeat(200_000)} }}`, 'limit', { a: 1 }),
-  'conditions in conditions': text('{% if 1 %}'.repeat(50_000), 'limit'),
+  'conditions in conditions': text('{% if 1 %}'.repeat(50_000), 'syntax'),
   'conditions after conditions': text(`{% if 0 %}${'{% elif 0 %}'.repeat(50_000)}{% endif %}`, 'limit'),
   'a MiB of tags': text('{{1}}'.repeat(MiB / 5), 'limit'),
   'a MiB of text': gives('x'.repeat(900_000), 'x'.repeat(900_000)),
