@@ -295,7 +295,8 @@ function ours(source: string, html: boolean): Answer {
 
 const engine = createEngine()
 
-const hasJinja = Bun.spawnSync(['python3', '-c', 'import jinja2']).exitCode === 0
+/** Where CI demands the tests they run, and fail without it. */
+const hasJinja = process.env['CI'] === 'true' || Bun.spawnSync(['python3', '-c', 'import jinja2']).exitCode === 0
 
 describe.skipIf(!hasJinja)('beside Jinja', () => {
   test('the same templates give the same texts', async () => {
