@@ -2,6 +2,7 @@
  * @module Puts contacts on a list because its account says so: one, or many in one request. What follows from a contact that is new (a confirmation, a
  * welcome) is scheduled in its transaction. Files are `importer.ts`, forms `subscribe.ts`.
  */
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -13,7 +14,8 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
 import { type ContactList, getList } from '../contacts/lists.ts'
-import { insertContact } from '../contacts/status.ts'
+import { type ContactStatus, insertContact, moveContacts, type Stopped } from '../contacts/status.ts'
+import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './contact-mails.ts'
 
 /** A contact as it is given. */
@@ -57,28 +59,48 @@ export interface AddOptions {
   readonly isConfirmed: boolean
   /** One of many: confirmations leave at a rate of their own. */
   readonly isBulk: boolean
+  /** The status that it had where it comes from, if that is known. */
+  readonly said?: ContactStatus | undefined
 }
 
 /**
- * Puts a contact on a list, with what follows from it, in the caller's transaction; its row id, or undefined when it is on the list already. Whoever may
- * have to be asked calls `requireConfirmable` before.
+ * Puts a contact on a list, with what follows from it, in the caller's transaction; its row id, or undefined when it is on the list already. One that left,
+ * bounced or complained, here before or where it comes from, is on the list as such and gets no email; one that had not confirmed where it comes from is
+ * not confirmed by being added. Whoever may have to be asked calls `requireConfirmable` before.
  */
 export function addInTransaction(
   app: App,
   tx: Tx,
   list: ContactList,
-  contact: CheckedContact,
-  { isConfirmed, isBulk }: AddOptions,
+  { email, metadata }: CheckedContact,
+  { isConfirmed, isBulk, said }: AddOptions,
 ): number | undefined {
-  const { accountId } = list
-  const status = list.doubleOptIn && !isConfirmed ? 'pending' : 'active'
-  const inserted = insertContact(app, tx, { accountId, listId: list.id, ...contact, status })
+  const { accountId, id: listId } = list
+  const isToBeAsked = list.doubleOptIn && !isConfirmed
+  const status = isToBeAsked || said === 'pending' ? 'pending' : 'active'
+  const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) return undefined
   const contactId = inserted.id
-  if (status === 'pending') scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
-  else scheduleWelcome(app, tx, { contactId, accountId, list })
+  const stopped = said !== undefined && isStopped(said) ? said : stoppedByList(tx.db, list, email)
+  if (stopped) moveContacts(app, tx, { accountId, addressKey: suppressionKey(email), listId, to: stopped })
+  else if (isToBeAsked) scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
+  else if (status === 'active') scheduleWelcome(app, tx, { contactId, accountId, list })
   return contactId
 }
+
+const isStopped = (status: ContactStatus): status is Stopped => status !== 'active' && status !== 'pending'
+
+/** The status that the suppression list gives to a contact that is new on a list; undefined: none. */
+function stoppedByList(db: Database, { id, accountId }: ContactList, address: string): Stopped | undefined {
+  const found = suppressionOf(db, { accountId, address, transactional: false, streamId: EVERY, listId: id })
+  return found && STOPPED_BY.get(found.reason)
+}
+
+const STOPPED_BY: ReadonlyMap<string, Stopped> = new Map([
+  [UNSUBSCRIBE, 'unsubscribed'],
+  [HARD_BOUNCE, 'bounced'],
+  [COMPLAINT, 'complained'],
+])
 
 /** Throws 422 `no_verified_domain` when the list's contacts are to confirm and nobody can ask them. */
 function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {

@@ -2,16 +2,12 @@
  * @module Works off the files of contacts that were taken in, a slice in a transaction, which also says how far the file is done: whenever the process
  * ends, no line is skipped and none is done twice. Imports of different accounts take turns.
  */
-import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
-import { insertContact, moveContacts, type Stopped } from '../contacts/status.ts'
 import { type OperationProgress, progressOperation } from '../operations/operations.ts'
-import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { addInTransaction } from './add.ts'
 import { type CsvContact, contactOf } from './csv.ts'
 import { CutFile, type ImportFile, openImportFile, type Slice } from './import-file.ts'
@@ -151,44 +147,9 @@ function summaryOf(invalid: number, [first]: readonly LineError[]): string | nul
   return `${lines} not imported; the first is line ${first.line}: ${first.error}`
 }
 
-/**
- * Puts a contact on the list and has it asked or welcomed; false when it is there already. One that left, bounced or complained, here before or where the
- * file comes from, is on the list as such and gets no email; one that has not confirmed there is not confirmed by the import.
- */
-function importContact(app: App, tx: Tx, list: ContactList, said: CsvContact, isConfirmed: boolean): boolean {
-  const { email, metadata } = said
-  const { id: listId, accountId } = list
-  const stopped = stoppedBefore(tx.db, list, said)
-  if (!stopped && (said.status !== 'pending' || (list.doubleOptIn && !isConfirmed)))
-    return addInTransaction(app, tx, list, { email, metadata }, { isConfirmed, isBulk: true }) !== undefined
-  const status = said.status === 'pending' || (list.doubleOptIn && !isConfirmed) ? 'pending' : 'active'
-  if (!insertContact(app, tx, { accountId, listId, email, metadata, status })) return false
-  if (stopped) moveContacts(app, tx, { accountId, addressKey: normaliseAddress(email), listId, to: stopped })
-  return true
-}
-
-/** The status in which a contact gets no mail, when the file or the suppression list says so. */
-function stoppedBefore(
-  db: Database,
-  { id, accountId }: ContactList,
-  { email, status }: CsvContact,
-): Stopped | undefined {
-  if (status === 'unsubscribed' || status === 'bounced' || status === 'complained') return status
-  const reason = suppressionOf(db, {
-    accountId,
-    address: email,
-    transactional: false,
-    streamId: EVERY,
-    listId: id,
-  })?.reason
-  return reason === undefined ? undefined : STOPPED_BY.get(reason)
-}
-
-const STOPPED_BY: ReadonlyMap<string, Stopped> = new Map([
-  [UNSUBSCRIBE, 'unsubscribed'],
-  [HARD_BOUNCE, 'bounced'],
-  [COMPLAINT, 'complained'],
-])
+/** Whether the contact is new on the list. */
+const importContact = (app: App, tx: Tx, list: ContactList, said: CsvContact, isConfirmed: boolean): boolean =>
+  addInTransaction(app, tx, list, said, { isConfirmed, isBulk: true, said: said.status }) !== undefined
 
 /** Ends an import before its end; what was imported stays. */
 function fail(app: App, tx: Tx, job: Import, errorSummary: string): void {

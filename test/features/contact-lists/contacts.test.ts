@@ -163,6 +163,20 @@ describe('one contact', () => {
     expect(await service.statuses(list)).toEqual({ 'a@x.test': 'active' })
     expect(at((await service.api('GET', '/v1/suppressions')).body, 'pagination', 'total')).toBe(1)
   })
+
+  test.each([
+    ['unsubscribe', 'unsubscribed'],
+    ['hard_bounce', 'bounced'],
+    ['complaint', 'complained'],
+  ])('that is on the suppression list as %s is %s from the beginning, alone and among many', async (reason, status) => {
+    await using service = await createListApi()
+    const list = await service.newList()
+    for (const name of ['a', 'b'])
+      await service.api('POST', '/v1/suppressions', { email_address: `${name}@x.test`, reason })
+    expect((await service.add(list, { email: 'A@x.test' })).status).toBe(201)
+    expect((await service.add(list, { contacts: [{ email: 'b@x.test' }, { email: 'c@x.test' }] })).status).toBe(201)
+    expect(await service.statuses(list)).toEqual({ 'A@x.test': status, 'b@x.test': status, 'c@x.test': 'active' })
+  })
 })
 
 describe('many contacts', () => {
