@@ -4,7 +4,10 @@
  */
 import type { MemoryBudget } from './memory-budget.ts'
 
-/** Part of the memory that garbage may take before it is collected, which takes some 20 ms. */
+/**
+ * Part of the memory that garbage may take before it is collected, which takes some 20 ms (measured with emails of 25 MiB one after the other: 430 to
+ * 690 MiB at the peak without, 240 MiB with it).
+ */
 const COLLECTED_SHARE = 0.25
 
 const collectors = new WeakMap<MemoryBudget, (bytes: number) => void>()
