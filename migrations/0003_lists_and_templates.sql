@@ -24,6 +24,7 @@ CREATE TABLE `broadcasts` (
 	`template_data` text NOT NULL,
 	`extra` text,
 	`state` integer NOT NULL,
+	`sandbox` integer NOT NULL,
 	`total` integer NOT NULL,
 	`handed_over` integer NOT NULL,
 	`left_out` integer NOT NULL,
@@ -38,7 +39,6 @@ CREATE TABLE `broadcasts` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `broadcasts_operation_id_unique` ON `broadcasts` (`operation_id`);--> statement-breakpoint
 CREATE INDEX `broadcasts_open` ON `broadcasts` (`state`,`due_at`) WHERE state <= 5;--> statement-breakpoint
-CREATE INDEX `broadcasts_list` ON `broadcasts` (`list_id`);--> statement-breakpoint
 CREATE TABLE `contact_imports` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`account_id` integer NOT NULL,
@@ -81,6 +81,16 @@ CREATE TABLE `confirmation_asks` (
 --> statement-breakpoint
 CREATE INDEX `confirmation_asks_contact` ON `confirmation_asks` (`contact_id`);--> statement-breakpoint
 CREATE INDEX `confirmation_asks_age` ON `confirmation_asks` (`asked_at`);--> statement-breakpoint
+CREATE TABLE `form_asks` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`mailbox` blob,
+	`contact` blob NOT NULL,
+	`asked_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `form_asks_mailbox` ON `form_asks` (`mailbox`,`asked_at`) WHERE mailbox is not null;--> statement-breakpoint
+CREATE INDEX `form_asks_contact` ON `form_asks` (`contact`,`asked_at`);--> statement-breakpoint
+CREATE INDEX `form_asks_age` ON `form_asks` (`asked_at`);--> statement-breakpoint
 CREATE TABLE `contact_lists` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`uuid` blob NOT NULL,
@@ -120,6 +130,7 @@ CREATE TABLE `contacts` (
 	`welcome_sent_at` integer,
 	`confirming_since` integer,
 	`confirmed_at` integer,
+	`opted_in_at` integer,
 	`created_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
@@ -197,7 +208,7 @@ CREATE INDEX `templates_account` ON `templates` (`account_id`);--> statement-bre
 ALTER TABLE `emails` ADD `template_id` integer;--> statement-breakpoint
 ALTER TABLE `emails` ADD `broadcast_id` integer;--> statement-breakpoint
 ALTER TABLE `emails` ADD `list_id` integer;--> statement-breakpoint
-CREATE INDEX `emails_of_broadcast` ON `emails` (`broadcast_id`,`status`) WHERE broadcast_id is not null;--> statement-breakpoint
+CREATE INDEX `emails_of_operation` ON `emails` (`operation_id`,`status`) WHERE operation_id is not null;--> statement-breakpoint
 INSERT INTO `counters` (`account_id`, `metric`, `hour`, `value`)
 	SELECT `account_id`, 'stream:' || `stream_id` || ':sent', `created_at` / 3600000, count(*) FROM `emails` JOIN `recipients` ON `email_id` = `emails`.`id`
 	WHERE `sandbox` = 0 AND `recipients`.`status` NOT IN (6, 7) GROUP BY 1, 2, 3;--> statement-breakpoint

@@ -462,12 +462,15 @@ describe('every curl command works on a fresh service', () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: string[] = []
+    const shown: unknown[] = []
     for (const command of curlCommands(broadcasts)) {
       const { request, status, body } = await ask(argumentsOf(command, variables))
       if (request === 'POST /v1/contact-lists') variables['LIST'] = String(at(body, 'data', 'id'))
       if (request.endsWith('/broadcast')) variables['OPERATION'] = String(at(body, 'data', 'operation_id'))
       if (request === 'POST /v1/newsletters') variables['NEWSLETTER'] = String(at(body, 'data', 'id'))
-      const names = ['LIST', 'OPERATION', 'NEWSLETTER'] as const
+      if (request === 'POST /v1/templates') variables['TEMPLATE'] = String(at(body, 'data', 'id'))
+      if (request.endsWith('/render')) shown.push(at(body, 'data', 'text_body'))
+      const names = ['LIST', 'OPERATION', 'NEWSLETTER', 'TEMPLATE'] as const
       answers.push(
         `${names.reduce((text, name) => text.replace(`/${variables[name]}`, `/${name}`), request)}: ${status}`,
       )
@@ -476,6 +479,8 @@ describe('every curl command works on a fresh service', () => {
       'POST /v1/contact-lists: 201',
       'POST /v1/contact-lists/LIST/contacts: 201',
       'POST /v1/emails/broadcast: 202',
+      'POST /v1/templates: 201',
+      'POST /v1/templates/TEMPLATE/render: 200',
       'GET /v1/operations/OPERATION: 200',
       'POST /v1/operations/OPERATION/pause: 200',
       'POST /v1/operations/OPERATION/resume: 200',
@@ -485,6 +490,7 @@ describe('every curl command works on a fresh service', () => {
       'POST /v1/newsletters/NEWSLETTER/send: 202',
       'GET /v1/newsletters: 200',
     ])
+    expect(shown).toEqual(['Hello there. No more of Product news: https://example.test/u'])
   })
 
   test('of docs/agent-mailboxes.md', async () => {

@@ -41,7 +41,11 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
   { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => trimReports(app) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
-  { name: 'remove contacts of deleted lists', pattern: '50 * * * * *', run: ({ app }) => removeDeletedLists(app) },
+  {
+    name: 'remove contacts of deleted lists',
+    pattern: '50 * * * * *',
+    run: ({ app }, signal) => removeDeletedLists(app, signal),
+  },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
   { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },

@@ -214,6 +214,12 @@ const settings = {
     'Confirmation emails a minute of one account for contacts that were added in bulk.',
   ),
   formPostsPerMinute: integer(10, 1, 1_000_000, 'Posts to signup forms a minute from one address, of IPv6 a /64.'),
+  formConfirmationsPerHour: integer(
+    1000,
+    1,
+    1_000_000,
+    'Confirmation and welcome emails an hour that posts to the signup forms of one account may cause; those to one form at most half of them.',
+  ),
   broadcastAhead: integer(
     1000,
     10,

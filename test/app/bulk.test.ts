@@ -28,7 +28,7 @@ const NEWS = { from_address: 'ada@sender.test', subject: 'News', text_body: 'Hi.
 
 /** A list with three contacts, of whom one has unsubscribed. */
 async function makeList(ask: ReturnType<typeof clientOf>): Promise<unknown> {
-  const list = at(await ask('/v1/contact-lists', { name: 'News' }), 'id')
+  const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const contacts = ['one', 'two', 'three'].map((name) => ({ email: `${name}@receiver.test` }))
   await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
   await ask('/v1/suppressions', { email_address: 'one@receiver.test', reason: 'unsubscribe' })
@@ -42,7 +42,7 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
   using data = dataFolder()
   const { key, accountId } = await setUp(data.settings, { verified: true })
   const run = runner(data)
-  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no such operation.', stderr: '' })
+  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no operation yet.', stderr: '' })
   expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is no contact list.', stderr: '' })
 
   await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
@@ -61,14 +61,15 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
   expect((await run('operations')).out).toMatch(
     new RegExp(
       [
-        '^ID +ACCOUNT +TYPE +STATE +PROGRESS +SINCE +WHY',
-        `${sent} +Acme +broadcast +done +2 of 2 handed to delivery +${TIME}`,
-        `${id} +Acme +broadcast +waiting +0 of 2 handed to delivery +${TIME}$`,
+        '^ID +ACCOUNT +TYPE +LIST +SUBJECT +STATE +PROGRESS +SINCE +WHY',
+        `${sent} +Acme +broadcast +Friends +News +done +2 of 2 handed to delivery +${TIME}`,
+        `${id} +Acme +broadcast +Friends +News +waiting +0 of 2 handed to delivery +${TIME}`,
+        String.raw`1 under way \(--open shows no others\)\.$`,
       ].join('\n'),
     ),
   )
   expect((await run('operations', 'list', '--limit', '1', '--account', 'acme')).out).toEndWith(
-    '\n… and 1 more (--limit)',
+    '\n… and 1 more (--limit)\n1 under way (--open shows no others).',
   )
   expect(await tassisJson(['operations', '--open'], data.settings)).toMatchObject({
     total: 1,
@@ -80,6 +81,8 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
         `^Operation: ${id}`,
         `Account:   Acme \\(${accountId}\\)`,
         'Type:      broadcast',
+        'List:      Friends',
+        'Subject:   News',
         'State:     paused',
         `Since:     ${TIME}`,
         `Begins:    ${TIME}`,
@@ -92,6 +95,7 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
   expect((await run('operations', 'resume', id)).out).toContain('\nState:     waiting\n')
   expect((await run('operations', 'cancel', id)).exitCode).toBe(0)
   await becomes(id, 'state')('cancelled')
+  expect((await run('operations', '--open')).out).toBe('Nothing is under way.')
   expect(await run('operations', 'resume', id)).toEqual({
     exitCode: 1,
     out: '',
@@ -106,7 +110,7 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
     new RegExp(
       [
         '^ACCOUNT +LIST +ACTIVE +PENDING +UNSUBSCRIBED +BOUNCED +COMPLAINED +ID',
-        `Acme +News +2 +0 +1 +0 +0 +${list}$`,
+        `Acme +Friends +2 +0 +1 +0 +0 +${list}$`,
       ].join('\n'),
     ),
   )
@@ -114,6 +118,45 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
     total: 1,
     lists: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
   })
+})
+
+test('the list shows how many emails of a broadcast failed', async () => {
+  using data = dataFolder()
+  const { key } = await setUp(data.settings, { verified: true })
+  await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
+  const ask = clientOf(service.url, key)
+  const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
+  const contacts = [{ email: 'ann@receiver.test', metadata: { name: 'Ann' } }, { email: 'bob@receiver.test' }]
+  await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
+  const news = { ...NEWS, text_body: 'Hi {{ contact.name }}.', contact_list_id: list }
+  const id = at(await ask('/v1/emails/broadcast', news), 'operation_id')
+  await eventually(async () => at(await ask(`/v1/operations/${id}`), 'metadata', 'emails', 'failed') === 1)
+  const { out } = await runner(data)('operations')
+  expect(out).toContain('  2 of 2 handed to delivery, 1 failed  ')
+  expect((await runner(data)('operations', 'show', String(id))).out).toContain(
+    '\nProgress:  2 of 2 handed to delivery, 1 failed\n',
+  )
+})
+
+test('a suppression of a list is shown with the name of the list, also of a deleted one', async () => {
+  using data = dataFolder()
+  const { key } = await setUp(data.settings, { verified: true })
+  await using service = await startServing(data.settings)
+  const ask = clientOf(service.url, key)
+  const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
+  const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\nbob@receiver.test,unsubscribe,,\n`
+  await tassis(['suppressions', 'import', '-'], data.settings, csv)
+  const shown = new RegExp(
+    [
+      '^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL',
+      `bob@receiver.test +unsubscribe +${TIME}`,
+      `ann@receiver.test +unsubscribe +Friends +${TIME}$`,
+    ].join('\n'),
+  )
+  expect((await runner(data)('suppressions', 'list')).out).toMatch(shown)
+  const headers = { authorization: `Bearer ${key}` }
+  await fetch(`${service.url}/v1/contact-lists/${list}`, { method: 'DELETE', headers })
+  expect((await runner(data)('suppressions', 'list')).out).toMatch(shown)
 })
 
 test('a broadcast is cancelled while no service runs, and says when that takes effect', async () => {

@@ -130,6 +130,24 @@ test.each([
   expect((await tassis(args, {})).stderr.trimEnd().split('\n').at(-1)).toBe(advice)
 })
 
+test.each([
+  [['operations', 'pauze', 'x'], 'pauze', 'pause', '`tassis operations --help` lists its commands.'],
+  [['webhooks', 'lst'], 'lst', 'list', '`tassis webhooks --help` lists its commands.'],
+  [['lists', 'show'], 'lists show', 'lists', '`tassis --help` lists all commands.'],
+  [['queue', 'show', '1'], 'queue show', 'queue', '`tassis --help` lists all commands.'],
+])('%j is no command, and what was meant is suggested', async (args, unknown, meant, advice) => {
+  expect(await tassis(args, {})).toEqual({
+    exitCode: 2,
+    stdout: '',
+    stderr: `tassis: unknown command '${unknown}'\n(Did you mean ${meant}?)\n${advice}\n`,
+  })
+})
+
+test('the help of bench has its default as it is typed', async () => {
+  const { stdout } = await tassis(['bench', '--help'], {})
+  expect(stdout.replaceAll(/\s+/g, ' ')).toContain('(default: 0,100000,1000000)')
+})
+
 test('config says which settings a running service has otherwise, and never a secret', async () => {
   using data = dataFolder()
   const settings = { ...data.settings, TASSIS_LLM_KEY: 'hunter2' }

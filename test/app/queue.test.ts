@@ -19,15 +19,18 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
         actor,
         draftOf(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
       )
-    app.db.run("UPDATE recipients SET lane = 'bulk:receiver.test' WHERE address LIKE 'bob%'")
+    app.db.run("UPDATE recipients SET lane = 'bulk:1:receiver.test' WHERE address LIKE 'bob%'")
   }
   const { stdout } = await tassis(['queue'], data.settings)
   expect(stdout).toContain('2 messages to 1 domain;')
-  expect(stdout).toMatch(/\nreceiver\.test +1 +.*\nreceiver\.test \(broadcast\) +1 +/)
+  expect(stdout).toMatch(/\nreceiver\.test +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
   expect(await tassisJson(['queue'], data.settings)).toMatchObject({
     waiting: 2,
     lane_count: 2,
     domain_count: 1,
-    lanes: [{ lane: 'receiver.test' }, { lane: 'bulk:receiver.test' }],
+    lanes: [
+      { lane: 'receiver.test', account: null },
+      { lane: 'bulk:1:receiver.test', account: 'Test' },
+    ],
   })
 })

@@ -10,6 +10,7 @@ import { emailStatus, isOpen, NEVER_TRIED, STATUSES, type Status, statusCode } f
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
 import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
 import { STREAM_METRIC } from '#features/streams/figures.ts'
+import { COMPLAINT, HARD_BOUNCE } from '#features/suppressions/check.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
 import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
@@ -32,11 +33,6 @@ interface Rule {
   readonly sql: string
   readonly tell: (row: Readonly<Record<string, string | number | null>>) => string
 }
-
-/** States of a broadcast in which recipients that wait are being taken back, or were. */
-const TAKEN_BACK = (['cancelling', 'failing', 'cancelled', 'failed'] as const)
-  .map((state) => BROADCAST_STATES.indexOf(state))
-  .join(', ')
 
 const codes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
 const OPEN = codes(STATUSES.filter(isOpen))
@@ -103,6 +99,18 @@ const RULES: readonly Rule[] = [
     rule: 'an active contact waits for no confirmation, and a pending one never was active',
     sql: `SELECT id, status FROM contacts WHERE status = ${contactStatusCode('active')} AND (confirming_since IS NOT NULL OR confirmed_at IS NULL)
       OR status = ${contactStatusCode('pending')} AND confirmed_at IS NOT NULL`,
+    tell: (r) => `contact ${r['id']} is ${contactStatusName(Number(r['status']))}`,
+  },
+  {
+    rule: 'no active contact unsubscribed, bounced or complained',
+    sql: `SELECT c.id, s.reason FROM contacts c JOIN suppressions s ON s.account_id = c.account_id AND s.address = c.address_key AND s.stream_id = 0
+      WHERE c.status = ${contactStatusCode('active')} AND (s.covers = 0 AND s.reason IN ('${HARD_BOUNCE}', '${COMPLAINT}')
+        OR s.covers = 1 AND (s.list_id = c.list_id OR s.list_id = 0 AND c.opted_in_at IS NULL))`,
+    tell: (r) => `contact ${r['id']} is active, and its address is on the suppression list (${r['reason']})`,
+  },
+  {
+    rule: 'only an active contact gets the mail of its list although its address left all lists',
+    sql: `SELECT id, status FROM contacts WHERE opted_in_at IS NOT NULL AND status <> ${contactStatusCode('active')}`,
     tell: (r) => `contact ${r['id']} is ${contactStatusName(Number(r['status']))}`,
   },
   {
@@ -188,14 +196,15 @@ const RULES: readonly Rule[] = [
     sql: `SELECT broadcasts.id AS broadcast, total, handed_over AS handed, left_out AS out, (SELECT count(*) FROM broadcast_recipients r
         WHERE r.broadcast_id = broadcasts.id) AS waiting, operations.completed_items AS completed, operations.failed_items AS failed
       FROM broadcasts LEFT JOIN operations ON operations.id = operation_id WHERE state <> ${BROADCAST_STATES.indexOf('fixing')}
-        AND (handed + out + waiting > total OR (handed + out + waiting < total AND state NOT IN (${TAKEN_BACK}))
+        AND (handed + out + waiting <> total
           OR completed IS NOT handed OR failed IS NOT out)`,
     tell: (r) =>
       `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} were handed over, ${r['out']} left out, ${r['waiting']} wait; its operation says ${r['completed']} and ${r['failed']}`,
   },
   {
-    rule: 'a broadcast has as many emails as were handed over',
-    sql: `SELECT broadcasts.id AS broadcast, handed_over AS handed, count(emails.id) AS n FROM broadcasts LEFT JOIN emails ON broadcast_id = broadcasts.id
+    rule: 'a broadcast has as many emails as were handed over and not taken back',
+    sql: `SELECT broadcasts.id AS broadcast, handed_over AS handed, count(emails.id) AS n FROM broadcasts
+      LEFT JOIN emails ON broadcast_id = broadcasts.id AND emails.status <> ${statusCode('cancelled')}
       GROUP BY broadcasts.id HAVING n <> handed_over`,
     tell: (r) => `broadcast ${r['broadcast']}: ${r['handed']} were handed over, ${r['n']} emails are there`,
   },

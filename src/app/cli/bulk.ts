@@ -8,6 +8,7 @@ import { accountOfActor } from '#features/accounts/accounts.ts'
 import type { App } from '#features/app.ts'
 import { type ControlVerb, controlBroadcast } from '#features/broadcasts/control.ts'
 import { emailsOfBroadcast } from '#features/broadcasts/progress.ts'
+import { statusCode } from '#features/emails/status.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { type OperationRecord, operationWire } from '#features/operations/model.ts'
 import { getOperation } from '#features/operations/operations.ts'
@@ -17,6 +18,7 @@ import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
+import { listName } from './lists.ts'
 import { operation } from './operation.ts'
 import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
 import { printable, report, shortened, table, utc } from './output.ts'
@@ -24,6 +26,10 @@ import { printable, report, shortened, table, utc } from './output.ts'
 interface ShownOperation extends OperationRecord {
   /** Name of the account. */
   readonly account: string
+  /** Name of the list that a broadcast is sent to, or an import is for; null: it is about none. */
+  readonly list_name: string | null
+  /** Emails of it that failed. */
+  readonly failed_emails: number
 }
 
 interface Found {
@@ -40,6 +46,10 @@ const sql = prepared((db) => ({
     `SELECT COUNT(*) AS n FROM operations WHERE account_id = coalesce(?1, account_id)
      AND (?2 = 0 OR status IN ('pending', 'processing'))`,
   ),
+  // Of the index `emails_of_operation` alone.
+  failed: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM emails WHERE operation_id = ? AND status = ?',
+  ),
   owner: db.prepare<{ accountId: number }, [Uint8Array]>(
     'SELECT account_id AS accountId FROM operations WHERE uuid = ?',
   ),
@@ -50,7 +60,14 @@ function shownOperation(app: App, { uuid, accountId }: Found, counts = false): S
   const owner = accountOfActor(app.config, app.db, accountId)
   const found = getOperation(app.db, accountId, formatUuid(uuid))
   const emails = counts ? emailsOfBroadcast(app.db, accountId, found.id) : undefined
-  return { account: owner.name, ...operationWire(found, formatUuid(owner.uuid), emails) }
+  const wire = operationWire(found, formatUuid(owner.uuid), emails)
+  const { contact_list_id, list_id } = (wire.metadata ?? {}) as Details
+  return {
+    account: owner.name,
+    list_name: listName(app.db, parseUuid(contact_list_id ?? list_id ?? '')),
+    failed_emails: sql(app.db).failed.get(found.id, statusCode('failed'))?.n ?? 0,
+    ...wire,
+  }
 }
 
 /** The operation of any account; throws 404 when there is none with this id. */
@@ -71,6 +88,7 @@ const list = operation('operations.list', ({ opened: { app } }, { account, open,
   const only = account === undefined ? null : operatorOf(app, account).accountId
   return {
     total: sql(app.db).count.get(only, open ? 1 : 0)?.n ?? 0,
+    under_way: sql(app.db).count.get(only, 1)?.n ?? 0,
     operations: sql(app.db)
       .newest.all(only, open ? 1 : 0, limit)
       .map((found) => shownOperation(app, found)),
@@ -124,7 +142,7 @@ export function addBulkCommands(program: Command): void {
       const { account, limit, open = false } = options
       const input = { limit, open, ...(account !== undefined && { account }) }
       const found = await withData(loadConfig().config, (call) => call(list, input))
-      report(options, found, listText)
+      report(options, found, (value) => listText(value, open))
     })
 
   withJson(operations.command('show').description('show one, with what became of its emails'))
@@ -147,6 +165,10 @@ export function addBulkCommands(program: Command): void {
 /** What the metadata of a broadcast say; of other work there is no more than its record. */
 interface Details {
   readonly state?: string
+  readonly subject?: string
+  readonly contact_list_id?: string
+  /** Of an import. */
+  readonly list_id?: string
   readonly begins_at?: string
   readonly emails?: Readonly<Record<string, number>>
 }
@@ -161,26 +183,34 @@ const isBroadcast = (shown: ShownOperation): boolean => detailsOf(shown).state !
 function progressText(shown: ShownOperation): string {
   const { total_items: total, completed_items: completed, failed_items: failed } = shown
   const [done, not] = isBroadcast(shown) ? ['handed to delivery', 'left out'] : ['done', 'failed']
-  return `${completed} of ${total} ${done}${failed > 0 ? `, ${failed} ${not}` : ''}`
+  const parts = [
+    `${completed} of ${total} ${done}`,
+    ...(failed > 0 ? [`${failed} ${not}`] : []),
+    ...(isBroadcast(shown) && shown.failed_emails > 0 ? [`${shown.failed_emails} failed`] : []),
+  ]
+  return parts.join(', ')
 }
 
 const LONGEST_CELL = 60
+const LONGEST_NAME = 30
 
-function listText({
-  operations,
-  total,
-}: {
+interface Listed {
   readonly operations: readonly ShownOperation[]
   readonly total: number
-}): string {
-  if (operations.length === 0) return 'There is no such operation.'
+  readonly under_way: number
+}
+
+function listText({ operations, total, under_way: underWay }: Listed, onlyOpen: boolean): string {
+  if (operations.length === 0) return onlyOpen ? 'Nothing is under way.' : 'There is no operation yet.'
   return [
     table(
-      ['ID', 'ACCOUNT', 'TYPE', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
+      ['ID', 'ACCOUNT', 'TYPE', 'LIST', 'SUBJECT', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
       operations.map((shown) => [
         shown.id,
         shown.account,
         shown.operation_type,
+        shortened(shown.list_name ?? '', LONGEST_NAME),
+        shortened(detailsOf(shown).subject ?? '', LONGEST_NAME),
         stateText(shown),
         progressText(shown),
         utc(shown.created_at),
@@ -188,6 +218,7 @@ function listText({
       ]),
     ),
     ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
+    ...(!onlyOpen && underWay > 0 ? [`${underWay} under way (--open shows no others).`] : []),
   ].join('\n')
 }
 
@@ -197,6 +228,8 @@ const operationText = (shown: ShownOperation): string =>
       ['Operation', shown.id],
       ['Account', `${shown.account} (${shown.account_id})`],
       ['Type', shown.operation_type],
+      ...(shown.list_name === null ? [] : [['List', shown.list_name] as const]),
+      ...subjectText(shown),
       ['State', stateText(shown)],
       ['Since', utc(shown.created_at)],
       ...beginsText(shown),
@@ -208,6 +241,11 @@ const operationText = (shown: ShownOperation): string =>
   )
     .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
     .join('\n')
+
+function subjectText(shown: ShownOperation): (readonly [string, string])[] {
+  const { subject } = detailsOf(shown)
+  return subject === undefined ? [] : [['Subject', subject]]
+}
 
 /** Only of what waits for its time. */
 function beginsText(shown: ShownOperation): (readonly [string, string])[] {

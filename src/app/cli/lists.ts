@@ -1,4 +1,5 @@
 /** @module `tassis lists`: the contact lists of all accounts, with how many contacts of each status they have. Only looks. */
+import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import { accountOfActor } from '#features/accounts/accounts.ts'
 import { CONTACT_STATUSES, type ContactStatus, contactCount } from '#features/contacts/status.ts'
@@ -27,7 +28,12 @@ const sql = prepared((db) => ({
   count: db.prepare<{ n: number }, [number | null]>(
     'SELECT COUNT(*) AS n FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)',
   ),
+  name: db.prepare<{ name: string }, [Uint8Array]>('SELECT name FROM contact_lists WHERE uuid = ?'),
 }))
+
+/** Name of a list, also of a deleted one; null: there is none. */
+export const listName = (db: Database, uuid: Uint8Array | null | undefined): string | null =>
+  uuid ? (sql(db).name.get(uuid)?.name ?? null) : null
 
 interface Input extends AccountOption {
   readonly limit: number

@@ -38,7 +38,10 @@ function createProgram(args: readonly string[]): Command {
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
-      outputError: (text, write) => write(`tassis: ${text.replace(/^error: /, '')}${adviceOn(text, program, args)}`),
+      outputError: (text, write) => {
+        const said = plainer(text, program, args)
+        write(`tassis: ${said.replace(/^error: /, '')}${adviceOn(said, program, args)}`)
+      },
     })
     .version(VERSION)
   addServeCommand(program)
@@ -68,18 +71,42 @@ function createProgram(args: readonly string[]): Command {
 
 /** A line that says where to look up what was missing or unknown; empty where there is nothing to say. */
 function adviceOn(error: string, program: Command, [name]: readonly string[]): string {
-  if (/unknown command/.test(error)) return '`tassis --help` lists all commands.\n'
   const command = program.commands.find((known) => known.name() === name)
+  if (/unknown command/.test(error))
+    return command && command.commands.length > 0
+      ? `\`tassis ${name} --help\` lists its commands.\n`
+      : '`tassis --help` lists all commands.\n'
   const hasList = command?.commands.some((known) => known.name() === 'list')
   return hasList && /missing required argument '(id|key|domain)'/.test(error)
     ? `\`tassis ${name} list\` shows what there is.\n`
     : ''
 }
 
+/** An error of a command that has no commands of its own, and was given one. */
+function plainer(error: string, program: Command, [name, given]: readonly string[]): string {
+  const command = program.commands.find((known) => known.name() === name)
+  const isMeant = command?.commands.length === 0 && given !== undefined && !given.startsWith('-')
+  return isMeant && /too many arguments for .* Expected 0 arguments/.test(error)
+    ? `error: unknown command '${name} ${given}'\n(Did you mean ${name}?)\n`
+    : error
+}
+
+/** Throws what an unknown command of a group throws, also of a group that does something without one: that would take it for an argument. */
+function requireKnown(program: Command, [name, given]: readonly string[]): void {
+  const group = program.commands.find((known) => known.name() === name)
+  if (!group || group.commands.length === 0 || given === undefined || /^-|^help$/.test(given)) return
+  if (group.commands.some((known) => known.name() === given)) return
+  const names = new Command(group.name()).copyInheritedSettings(program)
+  for (const known of group.commands) names.command(known.name())
+  names.parse([given], { from: 'user' })
+}
+
 /** Runs one command; resolves with its exit code. */
 export async function runCommandLine(args: readonly string[]): Promise<number> {
   try {
-    await createProgram(args).parseAsync(args, { from: 'user' })
+    const program = createProgram(args)
+    requireKnown(program, args)
+    await program.parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)
   } catch (thrown) {
     // Commander has printed its sentence, or the help that was asked for.

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
-import { domainOfLane, laneLabel } from '#features/emails/lanes.ts'
+import { accountOfLane, domainOfLane, laneLabel } from '#features/emails/lanes.ts'
 import { openLanes, type Status, statusName } from '#features/emails/status.ts'
 import { countWaiting } from '#features/inbound/process.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
@@ -17,6 +17,8 @@ import { counted, distance, report, shortened, table, utc } from './output.ts'
 
 interface WaitingLane {
   readonly lane: string
+  /** Whose broadcasts wait there; null for lanes that all accounts share. */
+  readonly account: string | null
   readonly waiting: number
   readonly first_due_at: string
   readonly reason: string
@@ -37,7 +39,7 @@ interface Queue {
   /** Whether a service runs that delivers it. */
   readonly delivering: boolean
   readonly waiting: number
-  /** Lanes that wait; `lanes` has those with the earliest mail. Mail of broadcasts waits in a lane of its own, `bulk:` and the domain. */
+  /** Lanes that wait; `lanes` has those with the earliest mail. Mail of broadcasts waits in lanes of its own, `bulk:`, account and domain. */
   readonly lane_count: number
   readonly domain_count: number
   readonly lanes: readonly WaitingLane[]
@@ -71,6 +73,7 @@ const sql = prepared((db) => ({
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
   ),
+  accountName: db.prepare<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?'),
   webhooks: db.prepare<{ waiting: number; offByFailures: number }, []>(
     `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
      (SELECT COUNT(*) FROM webhooks WHERE off_by_failures = 1 AND deleted_at IS NULL) AS offByFailures`,
@@ -109,6 +112,7 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
     domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
     lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
       lane,
+      account: accountName(app.db, lane),
       waiting,
       first_due_at: isoTime(firstDue),
       reason: reason === WAITS ? whatFor(app, lane, now) : reason,
@@ -122,6 +126,11 @@ const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { re
 function webhooksOf(db: Database): Queue['webhooks'] {
   const row = sql(db).webhooks.get()
   return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
+}
+
+function accountName(db: Database, lane: string): string | null {
+  const id = accountOfLane(lane)
+  return id === undefined ? null : (sql(db).accountName.get(id)?.name ?? null)
 }
 
 function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
@@ -190,7 +199,12 @@ function mailText(found: Queue, now: number): string {
     '',
     table(
       ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
-      lanes.map((lane) => [laneLabel(lane.lane), String(lane.waiting), until(lane.first_due_at), lane.reason]),
+      lanes.map((lane) => [
+        laneLabel(lane.lane, lane.account),
+        String(lane.waiting),
+        until(lane.first_due_at),
+        lane.reason,
+      ]),
     ),
     ...(lanes.length < found.lane_count ? [`… and ${found.lane_count - lanes.length} more`] : []),
     '',

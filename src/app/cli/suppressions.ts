@@ -8,9 +8,10 @@ import { addSuppression, listSuppressions, removeSuppression } from '#features/s
 import { loadConfig } from '#platform/config.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
+import { listName } from './lists.ts'
 import { CommandError, operation } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
-import { counted, printable, report, table, utc } from './output.ts'
+import { counted, printable, report, shortened, table, utc } from './output.ts'
 
 interface ListInput extends AccountOption {
   readonly limit: number
@@ -22,7 +23,13 @@ const list = operation('suppressions.list', ({ opened: { app } }, { account, lim
   const { accountId, accountUuid } = operatorOf(app, account)
   const filter = { reason, address: email }
   const { suppressions, total } = listSuppressions(app.db, accountId, filter, { limit, offset: 0 })
-  return { total, suppressions: suppressions.map((suppression) => suppressionWire(suppression, accountUuid)) }
+  return {
+    total,
+    suppressions: suppressions.map((suppression) => ({
+      ...suppressionWire(suppression, accountUuid),
+      list_name: listName(app.db, suppression.listUuid),
+    })),
+  }
 })
 
 interface AddInput extends AccountOption {
@@ -58,6 +65,8 @@ export const suppressionOperations = [list, add, remove, importFile, exportPart]
 
 type Options = JsonOption & AccountOption
 
+const LONGEST_NAME = 40
+
 const accountOf = ({ account }: AccountOption): AccountOption => (account === undefined ? {} : { account })
 
 export function addSuppressionCommands(program: Command): void {
@@ -83,11 +92,12 @@ export function addSuppressionCommands(program: Command): void {
           ? 'There is no such suppression.'
           : [
               table(
-                ['ADDRESS', 'REASON', 'STREAM', 'SINCE', 'EMAIL'],
+                ['ADDRESS', 'REASON', 'STREAM', 'LIST', 'SINCE', 'EMAIL'],
                 shown.map((row) => [
                   row.email_address,
                   row.reason,
                   row.stream ?? '',
+                  shortened(row.list_name ?? '', LONGEST_NAME),
                   utc(row.created_at),
                   row.source_email_id ?? '',
                 ]),

@@ -65,7 +65,10 @@ const isSoAlready = (verb: ControlVerb, state: BroadcastState): boolean =>
 
 function move(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onMoved: OnMoved): void {
   const state = stateName(broadcast.state)
-  const { from, to, done } = MOVES[verb]
+  const { from, done } = MOVES[verb]
+  // What was begun goes on, and is not said to wait for its time.
+  const isBegun = verb === 'resume' && broadcast.dueAt <= app.clock.now()
+  const to = isBegun ? 'sending' : MOVES[verb].to
   if (!from.includes(state))
     throw conflict('broadcast_over', `The broadcast is ${PLAINLY[state]}, so it cannot be ${done} any more.`)
   const error = ERRORS[verb]

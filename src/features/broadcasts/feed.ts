@@ -7,7 +7,6 @@ import type { Millis } from '#platform/clock.ts'
 import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -15,11 +14,12 @@ import { giveQuotaBack } from '../accounts/accounts.ts'
 import { contactById } from '../contacts/find.ts'
 import { namedList } from '../contacts/lists.ts'
 import { insertEmail, type Placement, requireDiskSpace, requireSendable } from '../emails/accept.ts'
-import { type BroadcastContact, broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
+import { broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
 import type { Draft, DraftExtra } from '../emails/draft.ts'
 import { begunMetric, cancelWaiting } from '../emails/status.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { restoredActor } from './actor.ts'
+import { contactOf, type FixedRecipient, firstRecipients } from './recipients.ts'
 import { discardLeftovers } from './start.ts'
 import {
   advanceBroadcast,
@@ -34,13 +34,6 @@ import {
   stateName,
 } from './states.ts'
 
-interface Row {
-  readonly contactId: number
-  readonly contactUuid: Uint8Array
-  readonly email: string
-  readonly metadata: string | null
-}
-
 /** Recipients that are handed over in one transaction: some 15 ms. */
 const SLICE = 100
 /** How soon it is looked again whether delivery has tried what it was handed. */
@@ -49,14 +42,26 @@ const LOOK_MS = 100
 const TROUBLE_MS = seconds(15)
 /** Accounts whose broadcasts are worked at the same time. */
 const MOST_ACCOUNTS = 16
-/** Rows and emails that are taken back in one transaction. */
-const TAKE_BACK_SLICE = 200
+/** The same while one of its lanes holds the others up. */
+const LOOK_AT_LANES_MS = 500
+/** Part of what may wait that one lane fills by itself: behind a silent site others still get theirs. */
+const LANE_SHARE = 1 / 4
+/** How many times as many may wait where some lanes hold theirs. */
+const MOST_AHEAD = 4
+/** Emails that are looked at, and rows that are removed, in one transaction when a broadcast is taken back. */
+const TAKE_BACK_EMAILS = 300
+const TAKE_BACK_ROWS = 2000
+/** How soon it is looked again whether what was being tried at a cancellation is over. */
+const LOOK_AT_TRIED_MS = 1000
+
+interface Queued {
+  readonly emailId: number
+  readonly recipientId: number
+  readonly quotaMonth: number | null
+  readonly isUntried: number
+}
 
 const sql = prepared((db) => ({
-  rows: db.prepare<Row, [number, number]>(
-    `SELECT contact_id AS contactId, contact_uuid AS contactUuid, email, metadata FROM broadcast_recipients WHERE broadcast_id = ?
-     ORDER BY contact_id LIMIT ?`,
-  ),
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
   removeSome: db.prepare(
     'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
@@ -66,9 +71,17 @@ const sql = prepared((db) => ({
   ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
-  untried: db.prepare<{ recipientId: number; emailId: number; quotaMonth: number | null }, [number, number]>(
-    `SELECT recipients.id AS recipientId, emails.id AS emailId, quota_month AS quotaMonth FROM emails JOIN recipients ON email_id = emails.id
-     WHERE broadcast_id = ? AND emails.status = 0 AND recipients.status = 0 AND attempts = 0 LIMIT ?`,
+  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces. 0 is `queued`, 2 `processing`.
+  queued: db.prepare<Queued, [number, number, number]>(
+    `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = 0 AND attempts = 0 AS isUntried
+     FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = 0 AND emails.id > ? ORDER BY emails.id LIMIT ?`,
+  ),
+  processing: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM emails WHERE operation_id = ? AND status = 2 LIMIT 1',
+  ),
+  untriedByLane: db.prepare<{ n: number }, [number, number]>(
+    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = 0 ORDER BY id DESC LIMIT ?) AS newest
+     JOIN recipients ON email_id = newest.id WHERE status = 0 AND attempts = 0 GROUP BY lane`,
   ),
 }))
 
@@ -81,6 +94,12 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
   const { clock } = app
   /** When it is looked at each again, of those that cannot go on now. */
   let resting = new Map<number, Millis>()
+  /** Accounts with a step under way of whom something happened since it began. */
+  const poked = new Set<number>()
+  /** By account, the broadcast that waits for delivery. */
+  const awaited = new Map<number, number>()
+  /** Of those that are taken back: the last email that was looked at. */
+  const lookedAt = new Map<number, number>()
   /** Accounts of which a step is under way. */
   const busy = new Map<number, Promise<void>>()
   let isFirst = true
@@ -89,7 +108,12 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
     const broadcast = broadcastById(app.db, id)
     if (!broadcast) return
     try {
-      resting.set(id, await stepOf(app, broadcast, onMoved))
+      poked.delete(broadcast.accountId)
+      const next = await stepOf(app, broadcast, onMoved, lookedAt)
+      // What happened meanwhile may be what it would wait for.
+      const isPoked = poked.delete(broadcast.accountId)
+      resting.set(id, isPoked ? clock.now() : next)
+      if (next > clock.now()) awaited.set(broadcast.accountId, id)
     } catch (error) {
       resting.set(id, clock.now() + TROUBLE_MS)
       await onTrouble(app, broadcast, error, onMoved)
@@ -124,12 +148,23 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
   const stopListening = app.broadcastChanged.listen(() => {
     // Whoever resumes one has mended what it waited for.
     resting.clear()
+    for (const accountId of busy.keys()) poked.add(accountId)
+    loop.wake()
+  })
+  // What delivery tried makes room, and is what the end of a broadcast waits for.
+  const stopWatching = app.eventsRecorded.listen(({ accountId }) => {
+    if (busy.has(accountId)) poked.add(accountId)
+    const waiting = awaited.get(accountId)
+    if (waiting === undefined) return
+    awaited.delete(accountId)
+    resting.delete(waiting)
     loop.wake()
   })
   return {
     wake: loop.wake,
     async stop() {
       stopListening()
+      stopWatching()
       await loop.stop()
       await Promise.all(busy.values())
     },
@@ -137,7 +172,12 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
 }
 
 /** Does the next thing of a broadcast; resolves with when it is to be looked at again. */
-async function stepOf(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise<Millis> {
+async function stepOf(
+  app: App,
+  broadcast: Broadcast,
+  onMoved: OnMoved,
+  lookedAt: Map<number, number>,
+): Promise<Millis> {
   const now = app.clock.now()
   switch (stateName(broadcast.state)) {
     case 'waiting':
@@ -146,9 +186,9 @@ async function stepOf(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise
     case 'sending':
       return feed(app, broadcast, onMoved)
     case 'cancelling':
-      return takeBack(app, broadcast, 'cancelled', onMoved)
+      return takeBack(app, broadcast, 'cancelled', onMoved, lookedAt)
     case 'failing':
-      return takeBack(app, broadcast, 'failed', onMoved)
+      return takeBack(app, broadcast, 'failed', onMoved, lookedAt)
     default:
       return now
   }
@@ -177,11 +217,23 @@ function untriedOf(app: App, { id, accountId, handedOver }: Broadcast): number {
   return Math.max(0, handedOver - begun)
 }
 
+/** How many more may wait to be tried. Usually as many as the setting says; more when a few lanes hold all of them. */
+function roomFor(app: App, broadcast: Broadcast): number {
+  const most = app.config.broadcastAhead
+  const untried = untriedOf(app, broadcast)
+  if (untried < most) return most - untried
+  const ofLane = Math.max(1, Math.floor(most * LANE_SHARE))
+  const counted = sql(app.db)
+    .untriedByLane.all(broadcast.operationId ?? 0, most * MOST_AHEAD)
+    .reduce((sum, { n }) => sum + Math.min(n, ofLane), 0)
+  return Math.min(most - counted, most * MOST_AHEAD - untried)
+}
+
 /** Hands over the next recipients, if delivery has room. */
 async function feed(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise<Millis> {
-  const room = app.config.broadcastAhead - untriedOf(app, broadcast)
-  if (room <= 0) return app.clock.now() + LOOK_MS
-  const rows = sql(app.db).rows.all(broadcast.id, Math.min(SLICE, room))
+  const room = roomFor(app, broadcast)
+  if (room <= 0) return app.clock.now() + LOOK_AT_LANES_MS
+  const rows = firstRecipients(app.db, broadcast.id, Math.min(SLICE, room))
   await requireDiskSpace(app)
   const subjects = await renderSubjects(app, broadcast, rows)
   const isOver = await app.commit.write((tx) => {
@@ -189,15 +241,22 @@ async function feed(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise<M
     if (!current || stateName(current.state) !== 'sending') return false
     if (rows.length > 0) handOver(app, tx, current, rows, subjects)
     if (current.error !== null) noteTrouble(app, tx, broadcast.id, null)
-    if (sql(tx.db).rows.get(broadcast.id, 1)) return false
+    // While any waits to be tried it can be paused and cancelled.
+    if (rows.length > 0 || untriedOf(app, current) > 0) return false
     return moveBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onMoved)
   })
   if (isOver) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast handed over')
-  return app.clock.now()
+  return app.clock.now() + (rows.length > 0 ? 0 : LOOK_MS)
 }
 
 /** Makes the emails of some recipients, and leaves out who may not be sent to any more. */
-function handOver(app: App, tx: Tx, broadcast: Broadcast, rows: readonly Row[], subjects: readonly string[]): void {
+function handOver(
+  app: App,
+  tx: Tx,
+  broadcast: Broadcast,
+  rows: readonly FixedRecipient[],
+  subjects: readonly string[],
+): void {
   const { accountId, listId, streamId, quotaMonth } = broadcast
   const accountUuid = sql(tx.db).account.get(accountId)?.uuid
   const stream = sql(tx.db).stream.get(streamId)?.slug
@@ -206,6 +265,8 @@ function handOver(app: App, tx: Tx, broadcast: Broadcast, rows: readonly Row[], 
   const shared = draftOfBroadcast(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared),
+    // As when it began: the quota was taken, or not, by that.
+    sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],
     quotaMonth,
     operationId: broadcast.operationId,
@@ -258,7 +319,7 @@ const draftOfBroadcast = (broadcast: Broadcast, stream: string): Draft => ({
   extra: JSON.parse(broadcast.extra ?? '{}') as DraftExtra,
 })
 
-function draftFor(shared: Draft, row: Row, subject: string): Draft {
+function draftFor(shared: Draft, row: FixedRecipient, subject: string): Draft {
   return {
     ...shared,
     subject,
@@ -267,14 +328,8 @@ function draftFor(shared: Draft, row: Row, subject: string): Draft {
   }
 }
 
-const contactOf = ({ contactUuid, email, metadata }: Row): BroadcastContact => ({
-  id: formatUuid(contactUuid),
-  email,
-  metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,
-})
-
 /** The subject of each, rendered. One that cannot be rendered stays as its source: delivery, which renders it again, tells why. */
-async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Row[]): Promise<string[]> {
+async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly FixedRecipient[]): Promise<string[]> {
   const { accountId, subject, templateData: shared } = broadcast
   if (isPlain(subject)) return rows.map(() => subject)
   return Promise.all(
@@ -294,25 +349,51 @@ function domainOf(mailbox: string): string {
   return parsed.domain
 }
 
-/** Takes back what was not tried yet, a slice at a time; then the broadcast is over. */
+/**
+ * Takes back what was not tried yet, a piece at a time; then the broadcast is over. What is being tried is waited for, because it may come back untried.
+ */
 async function takeBack(
   app: App,
   broadcast: Broadcast,
   to: Extract<BroadcastState, 'cancelled' | 'failed'>,
   onMoved: OnMoved,
+  lookedAt: Map<number, number>,
 ): Promise<Millis> {
-  await app.commit.write((tx) => {
-    const { accountId, quotaMonth } = broadcast
-    const waiting = sql(tx.db).untried.all(broadcast.id, TAKE_BACK_SLICE)
-    for (const { recipientId, emailId, quotaMonth: month } of waiting)
-      if (cancelWaiting(tx, { recipientId, emailId, now: app.eventTime() }) && month !== null)
-        giveQuotaBack(tx, accountId, month, 1)
-    if (waiting.length > 0) return
-    const removed = sql(tx.db).removeSome.run(broadcast.id, TAKE_BACK_SLICE * 10).changes
-    if (quotaMonth !== null && removed > 0) giveQuotaBack(tx, accountId, quotaMonth, removed)
-    if (removed > 0) return
+  const operationId = broadcast.operationId ?? 0
+  const isTried = await app.commit.write((tx) => {
+    const emails = sql(tx.db).queued.all(operationId, lookedAt.get(broadcast.id) ?? 0, TAKE_BACK_EMAILS)
+    const last = emails.at(-1)
+    takeEmailsBack(app, tx, broadcast, emails)
+    if (last) return void lookedAt.set(broadcast.id, last.emailId)
+    if (removeRows(app, tx, broadcast) > 0) return undefined
+    if (sql(tx.db).processing.get(operationId)) return true
+    // Something may have come back behind the place that was looked at; the second time there is nothing to be found.
+    if (lookedAt.delete(broadcast.id) && sql(tx.db).queued.all(operationId, 0, TAKE_BACK_EMAILS).some(isUntried))
+      return undefined
     const from = to === 'cancelled' ? 'cancelling' : 'failing'
     moveBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onMoved)
+    return undefined
   })
-  return app.clock.now()
+  return app.clock.now() + (isTried ? LOOK_AT_TRIED_MS : 0)
+}
+
+const isUntried = (email: Queued): boolean => email.isUntried === 1
+
+function takeEmailsBack(app: App, tx: Tx, broadcast: Broadcast, emails: readonly Queued[]): void {
+  let taken = 0
+  for (const { recipientId, emailId, quotaMonth } of emails.filter(isUntried)) {
+    if (!cancelWaiting(tx, { recipientId, emailId, now: app.eventTime() })) continue
+    taken++
+    if (quotaMonth !== null) giveQuotaBack(tx, broadcast.accountId, quotaMonth, 1)
+  }
+  if (taken > 0) advanceBroadcast(app, tx, broadcast.id, { handedOver: -taken, leftOut: taken })
+}
+
+/** Removes recipients that were not handed over; returns how many. */
+function removeRows(app: App, tx: Tx, { id, accountId, quotaMonth }: Broadcast): number {
+  const removed = sql(tx.db).removeSome.run(id, TAKE_BACK_ROWS).changes
+  if (removed === 0) return 0
+  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, removed)
+  advanceBroadcast(app, tx, id, { handedOver: 0, leftOut: removed })
+  return removed
 }

@@ -5,9 +5,9 @@ import { STATUSES, type Status, statusName } from '../emails/status.ts'
 import { broadcastOfOperation } from './states.ts'
 
 const sql = prepared((db) => ({
-  // The index `emails_of_broadcast` alone is read: some 50 ms of a million emails.
+  // The index `emails_of_operation` alone is read: some 50 ms of a million emails.
   byStatus: db.prepare<{ status: number; n: number }, [number]>(
-    'SELECT status, COUNT(*) AS n FROM emails WHERE broadcast_id = ? GROUP BY status',
+    'SELECT status, COUNT(*) AS n FROM emails WHERE operation_id = ? GROUP BY status',
   ),
 }))
 
@@ -20,6 +20,6 @@ export function emailsOfBroadcast(
   const broadcast = broadcastOfOperation(db, accountId, operationId)
   if (!broadcast) return undefined
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0])) as Record<Status, number>
-  for (const { status, n } of sql(db).byStatus.all(broadcast.id)) counts[statusName(status)] = n
+  for (const { status, n } of sql(db).byStatus.all(operationId)) counts[statusName(status)] = n
   return counts
 }

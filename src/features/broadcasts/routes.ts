@@ -63,7 +63,11 @@ export const broadcastRoutes = (app: App, { takeRate, onMoved }: BroadcastRouteO
             'Answers when the recipients are fixed on disk, with the data of each as it is then; that takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Who unsubscribes or is suppressed before their turn is left out. The header Idempotency-Key gives the first answer again; with another body it is a 409.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY,
-          ...refuses({ 409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'] }),
+          ...refuses({
+            404: ['contact_list_not_found', 'There is no contact list with this id.'],
+            409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],
+            429: ['quota_exceeded', 'The list is larger than what is left of the quota, or requests come too fast.'],
+          }),
           ...requires('emails:send', 'contacts:read'),
         },
       },

@@ -7,22 +7,24 @@ import type { Actor, App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { AppError, invalid } from '#platform/errors.ts'
+import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { audit } from '../audit-logs/audit.ts'
 import type { ContactList } from '../contacts/lists.ts'
 import { contactStatusCode } from '../contacts/status.ts'
-import { requireDiskSpace, requireSendable } from '../emails/accept.ts'
+import { requireDiskSpace, requireQuota, requireSendable } from '../emails/accept.ts'
 import { isPlain, sharedDataJson } from '../emails/broadcast-data.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
 import { findReply, keepReply, type ReplyKey } from '../emails/kept-replies.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { findStream, insertStream } from '../streams/streams.ts'
 import { coverageCode } from '../suppressions/check.ts'
+import { requireUsable } from '../templates/render.ts'
 import { storedActor } from './actor.ts'
 import { type BroadcastState, operationMetadata, stateCode } from './states.ts'
+import { tryBroadcast } from './trial.ts'
 
 /** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
 export interface BroadcastInput {
@@ -71,27 +73,36 @@ const MOST_TEMPLATE_DATA_BYTES = 64 * KiB
 const MOST_BODY_BYTES = 1 * MiB
 /** Contacts that are fixed in one transaction: some 5 ms. */
 const SLICE = 1000
+/** Broadcasts of one account that wait, are being sent or are paused at the same time. */
+const MOST_OPEN = 200
 /** Rows that a discarded broadcast loses in one transaction. */
 const DISCARD_SLICE = 5000
 
 const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO broadcasts (account_id, newsletter_id, list_id, stream_id, template_id, template_version, from_address, subject, html_ref, text_ref,
-     size_bytes, template_data, extra, state, total, handed_over, left_out, due_at, actor, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?) RETURNING id`,
+     size_bytes, template_data, extra, state, sandbox, total, handed_over, left_out, due_at, actor, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?) RETURNING id`,
   ),
   newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
   // Those whom nothing may be sent to are left out from the beginning; who is suppressed later is left out then.
-  fix: db.prepare<{ contactId: number }, [number, number, number, number, number, number, number, number]>(
+  // In pieces of the list, not of what is left of it: of a list that is suppressed nothing is.
+  piece: db.prepare<{ last: number | null; n: number }, [number, number, number, number, number]>(
+    `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM contacts WHERE list_id = ? AND status = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?)`,
+  ),
+  fix: db.prepare<never, [number, number, number, number, number, number, number]>(
     `INSERT INTO broadcast_recipients (broadcast_id, contact_id, contact_uuid, email, metadata)
      SELECT ?1, id, uuid, coalesce(email, address_key), metadata FROM contacts
      WHERE list_id = ?2 AND status = ?3 AND id > ?4 AND id <= ?5 AND NOT EXISTS (
        SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
-       AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2))))
-     ORDER BY id LIMIT ?8 RETURNING contact_id AS contactId`,
+       AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))
+     ORDER BY id`,
+  ),
+  openOf: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?',
   ),
   begin: db.prepare(
-    'UPDATE broadcasts SET operation_id = ?, state = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
+    'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
   ),
   discardRows: db.prepare(
     'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
@@ -115,21 +126,35 @@ export async function startBroadcast(
   if (earlier) return app.commit.write(() => ({ ...earlier.data }))
   requireSending(sendingAccount(app.config, app.db, actor.accountId))
   const draft = broadcastDraft(app, input)
-  await requireSyntax(app, actor, input)
+  // Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only.
+  await requireUsable(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
   await requireDiskSpace(app)
   await ensureStream(app, actor, draft.stream)
-  const { streamId } = requireSendable(app, actor, draft)
+  const { account, sandbox, streamId } = requireSendable(app, actor, draft)
+  requireFew(app.db, actor)
   const broadcastId = await insertFixing(app, actor, input, draft, streamId)
   try {
-    const total = await fixRecipients(app, broadcastId, input.list.id, streamId)
-    return await app.commit.write((tx) => begin(app, tx, actor, input, draft, { broadcastId, total, also }))
+    const total = await fixRecipients(app, broadcastId, { listId: input.list.id, streamId }, (fixed) =>
+      requireQuota(app, account, sandbox ? 0 : fixed, () => fixed),
+    )
+    const warning = await tryBroadcast(app, actor.accountId, broadcastId, input)
+    return await app.commit.write((tx) => begin(app, tx, actor, input, draft, { broadcastId, total, warning, also }))
   } catch (error) {
-    await discardBroadcast(app, broadcastId)
+    await discardQuietly(app, broadcastId)
     throw error
   } finally {
     fixingHere(app).delete(broadcastId)
     app.broadcastChanged.emit()
   }
+}
+
+/** Throws 409 when the account has as many broadcasts under way as it may: each keeps a copy of its recipients. */
+function requireFew(db: Database, { accountId }: Actor): void {
+  if ((sql(db).openOf.get(accountId)?.n ?? 0) < MOST_OPEN) return
+  throw conflict(
+    'too_many_broadcasts',
+    `There are ${MOST_OPEN} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
+  )
 }
 
 /** As a send request to one recipient: what is wrong in one is wrong in the other. */
@@ -140,7 +165,7 @@ export function broadcastDraft(app: App, input: BroadcastInput): Draft {
   ] as const)
     if (body !== undefined && Buffer.byteLength(body) > MOST_BODY_BYTES)
       throw invalid(field, `${field} is larger than ${MOST_BODY_BYTES} bytes.`)
-  if (JSON.stringify(input.templateData ?? {}).length > MOST_TEMPLATE_DATA_BYTES)
+  if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MOST_TEMPLATE_DATA_BYTES)
     throw invalid('template_data', `template_data is larger than ${MOST_TEMPLATE_DATA_BYTES} bytes of JSON.`)
   const draft = draftOf(
     app,
@@ -161,22 +186,13 @@ export function broadcastDraft(app: App, input: BroadcastInput): Draft {
     undefined,
   )
   const { subject = '' } = input
+  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless a template gives one.')
   return {
     ...draft,
     subject: isPlain(subject) ? draft.subject.trim() : subject,
     listId: input.list.id,
     templateId: input.template?.id,
   }
-}
-
-/** Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only. */
-async function requireSyntax(app: App, actor: Actor, { subject, html, text }: BroadcastInput): Promise<void> {
-  const faults = await app.renderer.check({ accountId: actor.accountId, source: { subject, html, text } })
-  const [first] = faults
-  if (!first) return
-  throw new AppError(422, 'template_error', first.message, {
-    details: faults.map(({ part, message }) => ({ field: part ?? 'subject', message })),
-  })
 }
 
 async function ensureStream(app: App, actor: Actor, slug: string): Promise<void> {
@@ -227,28 +243,30 @@ async function insertFixing(
   })
 }
 
-/** Copies the active contacts, slice by slice; gives their number. Who comes onto the list meanwhile is not among them. */
-async function fixRecipients(app: App, broadcastId: number, listId: number, streamId: number): Promise<number> {
+/**
+ * Copies the active contacts, slice by slice; gives their number. Who comes onto the list meanwhile is not among them.
+ * @param requireRoom throws the 429 when that many are more than what is left of the quota
+ */
+async function fixRecipients(
+  app: App,
+  broadcastId: number,
+  { listId, streamId }: { readonly listId: number; readonly streamId: number },
+  requireRoom: (total: number) => Promise<void>,
+): Promise<number> {
   const newest = sql(app.db).newestContact.get(listId)?.id ?? 0
+  const active = contactStatusCode('active')
   let total = 0
   for (let after = 0; ; ) {
     const from = after
-    const fixed = await app.commit.write((tx) => {
-      const rows = sql(tx.db).fix.all(
-        broadcastId,
-        listId,
-        contactStatusCode('active'),
-        from,
-        newest,
-        coverageCode('all'),
-        streamId,
-        SLICE,
-      )
-      return { count: rows.length, last: rows.reduce((last, { contactId }) => Math.max(last, contactId), 0) }
-    })
-    total += fixed.count
-    if (fixed.count < SLICE) return total
-    after = fixed.last
+    const piece = sql(app.db).piece.get(listId, active, from, newest, SLICE)
+    const last = piece?.last ?? undefined
+    if (!piece || last === undefined) return total
+    total += await app.commit.write(
+      (tx) => sql(tx.db).fix.run(broadcastId, listId, active, from, last, coverageCode('all'), streamId).changes,
+    )
+    await requireRoom(total)
+    if (piece.n < SLICE) return total
+    after = last
     await giveWay()
   }
 }
@@ -263,13 +281,19 @@ function begin(
   {
     broadcastId,
     total,
+    warning,
     also,
-  }: { broadcastId: number; total: number; also: NonNullable<Parameters<typeof startBroadcast>[3]> },
+  }: {
+    broadcastId: number
+    total: number
+    warning: string | undefined
+    also: NonNullable<Parameters<typeof startBroadcast>[3]>
+  },
 ): BroadcastAnswer {
   const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(tx.db, actor, input.replyKey)
   if (earlier) {
     // Of two with one key the other was first; this one has fixed recipients that nobody will be sent to.
-    tx.afterCommit(() => void discardBroadcast(app, broadcastId))
+    tx.afterCommit(() => void discardQuietly(app, broadcastId))
     return earlier.data
   }
   requireList(tx.db, input.list)
@@ -284,12 +308,18 @@ function begin(
     completed: 0,
     failed: 0,
     errorSummary: null,
-    metadata: operationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
+    metadata: {
+      contact_list_id: formatUuid(input.list.uuid),
+      subject: draft.subject,
+      sandbox,
+      ...operationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
+    },
   })
   const now = app.eventTime()
   const begun = sql(tx.db).begin.run(
     operation.id,
     stateCode(state),
+    sandbox ? 1 : 0,
     total,
     quotaMonth,
     now,
@@ -306,15 +336,27 @@ function begin(
       metadata: { contact_list_id: formatUuid(input.list.uuid), total_recipients: total },
     })
   also(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
-  const answer = { operation_id: operation.uuid, total_recipients: total, message: messageOf(total, state) }
+  const answer = {
+    operation_id: operation.uuid,
+    total_recipients: total,
+    message: messageOf(total, state, sandbox ? draft.fromDomain : undefined, warning),
+  }
   if (input.replyKey) keepReply(app, tx, actor, input.replyKey, { data: answer })
   return answer
 }
 
-const messageOf = (total: number, state: BroadcastState): string => {
-  const contacts = total === 1 ? '1 contact' : `${total} contacts`
+function messageOf(
+  total: number,
+  state: BroadcastState,
+  unverifiedDomain: string | undefined,
+  warning: string | undefined,
+): string {
   if (state === 'done') return 'Nobody on the list can be sent to, so nothing is sent.'
-  return state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+  const contacts = total === 1 ? '1 contact' : `${total} contacts`
+  const said = state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+  const captured =
+    unverifiedDomain === undefined ? '' : ` It is only captured, because ${unverifiedDomain} is not verified.`
+  return `${said}${captured}${warning === undefined ? '' : ` ${warning}`}`
 }
 
 const listSql = prepared((db) => ({
@@ -326,6 +368,12 @@ function requireList(db: Database, list: { readonly id: number; readonly uuid: U
   if (!listSql(db).exists.get(list.id))
     throw invalid('contact_list_id', 'There is no contact list with this id.', 'contact_list_not_found')
 }
+
+/** What could not be removed now is removed at the next start. */
+const discardQuietly = (app: App, broadcastId: number): Promise<void> =>
+  discardBroadcast(app, broadcastId).catch((error: unknown) =>
+    app.log.error({ err: error, broadcast: broadcastId }, 'a broadcast that was not begun could not be removed'),
+  )
 
 /** Removes a broadcast that never began, with what was fixed for it. */
 export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {

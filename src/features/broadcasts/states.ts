@@ -5,7 +5,7 @@
  * fixing → waiting (its time is ahead) | sending | done (nobody is on the list); a crash in `fixing` ends it without a trace
  * waiting → sending (its time has come) | paused | cancelling
  * sending → paused | cancelling | failing (it cannot go on) | done (all recipients are handed to delivery or left out)
- * paused → waiting | cancelling
+ * paused → waiting | sending | cancelling
  * cancelling → cancelled, failing → failed: when what had not been tried is taken back
  */
 import type { Database } from 'bun:sqlite'
@@ -53,6 +53,8 @@ export interface Broadcast {
   /** JSON of what its emails share of a draft's `extra`. */
   readonly extra: string | null
   readonly state: number
+  /** 1: it is only captured. */
+  readonly sandbox: number
   readonly total: number
   readonly handedOver: number
   readonly leftOut: number
@@ -65,7 +67,7 @@ export interface Broadcast {
 
 const COLUMNS = `id, account_id AS accountId, operation_id AS operationId, newsletter_id AS newsletterId, list_id AS listId, stream_id AS streamId,
   template_id AS templateId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, size_bytes AS sizeBytes, template_data AS templateData,
-  extra, state, total, handed_over AS handedOver, left_out AS leftOut, quota_month AS quotaMonth, due_at AS dueAt, error, actor`
+  extra, state, sandbox, total, handed_over AS handedOver, left_out AS leftOut, quota_month AS quotaMonth, due_at AS dueAt, error, actor`
 
 const sql = prepared((db) => ({
   byId: db.prepare<Broadcast, [number]>(`SELECT ${COLUMNS} FROM broadcasts WHERE id = ?`),
@@ -74,11 +76,16 @@ const sql = prepared((db) => ({
   ),
   // Of many that wait for their time none is looked at before it.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
-    'SELECT id, account_id AS accountId FROM broadcasts WHERE state IN (2, 4, 5) OR (state = 1 AND due_at <= ?) ORDER BY id',
+    `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
+     WHERE state <= 5 AND (state IN (2, 4, 5) OR (state = 1 AND due_at <= ?)) ORDER BY id`,
   ),
-  nextDue: db.prepare<{ at: number | null }, []>('SELECT MIN(due_at) AS at FROM broadcasts WHERE state = 1'),
+  nextDue: db.prepare<{ at: number | null }, []>(
+    'SELECT MIN(due_at) AS at FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND state = 1',
+  ),
   move: db.prepare('UPDATE broadcasts SET state = ?, error = ?, updated_at = ? WHERE id = ? AND state = ?'),
-  note: db.prepare('UPDATE broadcasts SET error = ?, updated_at = ? WHERE id = ? AND error IS NOT ?1'),
+  note: db.prepare(
+    'UPDATE broadcasts SET error = ?1, updated_at = ?2 WHERE id = ?3 AND state = ?4 AND error IS NOT ?1',
+  ),
   advance: db.prepare(
     'UPDATE broadcasts SET handed_over = handed_over + ?, left_out = left_out + ?, updated_at = ? WHERE id = ?',
   ),
@@ -129,12 +136,13 @@ export function moveBroadcast(
   return true
 }
 
-/** Notes why a broadcast does not go on; null: it does. Its state stays. */
+/** Notes why a broadcast that is being sent does not go on; null: it does. Its state stays. */
 export function noteTrouble(app: App, tx: Tx, broadcastId: number, error: string | null): void {
-  if (sql(tx.db).note.run(error, app.eventTime(), broadcastId).changes === 1) tellOperation(app, tx, broadcastId)
+  if (sql(tx.db).note.run(error, app.eventTime(), broadcastId, stateCode('sending')).changes === 1)
+    tellOperation(app, tx, broadcastId)
 }
 
-/** Counts recipients that were handed to delivery or left out. */
+/** Counts recipients that were handed to delivery or left out; those that are taken back move from one to the other. */
 export function advanceBroadcast(
   app: App,
   tx: Tx,

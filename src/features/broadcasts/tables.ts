@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time, uuid } from '#platform/db/columns.ts'
+import { flag, time, uuid } from '#platform/db/columns.ts'
 import { accounts } from '../accounts/tables.ts'
 
 /** One message to a contact list. What all its emails share stands here once: sources, data, sender. */
@@ -34,9 +34,11 @@ export const broadcasts = sqliteTable(
     extra: text('extra'),
     /** Index into BROADCAST_STATES. */
     state: integer('state').notNull(),
+    /** Whether it is only captured: decided when it begins, as the quota is. */
+    sandbox: flag('sandbox').notNull(),
     /** Recipients that were fixed. */
     total: integer('total').notNull(),
-    /** Of those: handed to delivery, and left out because they unsubscribed or were suppressed or removed since. */
+    /** Of those: handed to delivery, and left out because they unsubscribed, were suppressed or removed since, or were taken back. */
     handedOver: integer('handed_over').notNull(),
     leftOut: integer('left_out').notNull(),
     /** Month whose quota its recipients were counted in; null: they counted in none. */
@@ -50,7 +52,7 @@ export const broadcasts = sqliteTable(
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
-  (t) => [index('broadcasts_open').on(t.state, t.dueAt).where(sql`state <= 5`), index('broadcasts_list').on(t.listId)],
+  (t) => [index('broadcasts_open').on(t.state, t.dueAt).where(sql`state <= 5`)],
 )
 
 /** A contact that a broadcast is yet to be handed to delivery for, as it was when the recipients were fixed. The row goes with that. */

@@ -2,7 +2,6 @@
  * @module Puts contacts on a list because its account says so: one, or many in one request. What follows from a contact that is new (a confirmation, a
  * welcome) is scheduled in its transaction. Files are `importer.ts`, forms `subscribe.ts`.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -14,8 +13,9 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
 import { type ContactList, getList } from '../contacts/lists.ts'
-import { type ContactStatus, insertContact, moveContacts, type Stopped } from '../contacts/status.ts'
-import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
+import { type ContactStatus, insertContact, moveContacts, type Stopped, stoppedUnder } from '../contacts/status.ts'
+import { COMPLAINT, type Coverage, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from '../suppressions/check.ts'
+import { suppress } from '../suppressions/suppress.ts'
 import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './contact-mails.ts'
 
 /** A contact as it is given. */
@@ -65,8 +65,9 @@ export interface AddOptions {
 
 /**
  * Puts a contact on a list, with what follows from it, in the caller's transaction; its row id, or undefined when it is on the list already. One that left,
- * bounced or complained, here before or where it comes from, is on the list as such and gets no email; one that had not confirmed where it comes from is
- * not confirmed by being added. Whoever may have to be asked calls `requireConfirmable` before.
+ * bounced or complained, here before or where it comes from, is on the list as such and gets no email; what happened where it comes from is then on the
+ * suppression list too, as if it had happened here. One that had not confirmed where it comes from is not confirmed by being added. Whoever may have to be
+ * asked calls `requireConfirmable` before.
  */
 export function addInTransaction(
   app: App,
@@ -77,30 +78,30 @@ export function addInTransaction(
 ): number | undefined {
   const { accountId, id: listId } = list
   const isToBeAsked = list.doubleOptIn && !isConfirmed
-  const status = isToBeAsked || said === 'pending' ? 'pending' : 'active'
+  // Whoever left elsewhere was never active here: taken off the suppression list, it has still to confirm.
+  const status = isToBeAsked || said === 'pending' || isStopped(said) ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) return undefined
   const contactId = inserted.id
-  const stopped = said !== undefined && isStopped(said) ? said : stoppedByList(tx.db, list, email)
-  if (stopped) moveContacts(app, tx, { accountId, addressKey: suppressionKey(email), listId, to: stopped })
+  const addressKey = suppressionKey(email)
+  if (isStopped(said)) suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_OF[said] })
+  // What its account noted of the address may stand in the place of what the file says.
+  const stopped = stoppedUnder(tx.db, { accountId, addressKey, listId }) ?? (isStopped(said) ? said : undefined)
+  if (stopped) moveContacts(app, tx, { accountId, addressKey, listId, to: stopped })
   else if (isToBeAsked) scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
   else if (status === 'active') scheduleWelcome(app, tx, { contactId, accountId, list })
   return contactId
 }
 
-const isStopped = (status: ContactStatus): status is Stopped => status !== 'active' && status !== 'pending'
+const isStopped = (status: ContactStatus | undefined): status is Stopped =>
+  status !== undefined && status !== 'active' && status !== 'pending'
 
-/** The status that the suppression list gives to a contact that is new on a list; undefined: none. */
-function stoppedByList(db: Database, { id, accountId }: ContactList, address: string): Stopped | undefined {
-  const found = suppressionOf(db, { accountId, address, transactional: false, streamId: EVERY, listId: id })
-  return found && STOPPED_BY.get(found.reason)
+/** What keeps a status: without it, whatever brings the address back would bring back a contact that nothing had happened to here. */
+const SUPPRESSION_OF: Readonly<Record<Stopped, { readonly reason: string; readonly covers: Coverage }>> = {
+  unsubscribed: { reason: UNSUBSCRIBE, covers: 'marketing' },
+  bounced: { reason: HARD_BOUNCE, covers: 'all' },
+  complained: { reason: COMPLAINT, covers: 'all' },
 }
-
-const STOPPED_BY: ReadonlyMap<string, Stopped> = new Map([
-  [UNSUBSCRIBE, 'unsubscribed'],
-  [HARD_BOUNCE, 'bounced'],
-  [COMPLAINT, 'complained'],
-])
 
 /** Throws 422 `no_verified_domain` when the list's contacts are to confirm and nobody can ask them. */
 function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {
@@ -134,7 +135,7 @@ export function addContact(
 }
 
 export interface Added {
-  readonly data: { readonly inserted: number; readonly total_requested: number }
+  readonly data: { readonly inserted: number; readonly duplicates: number; readonly total_requested: number }
   readonly errors: { index: number; error: string }[]
 }
 
@@ -150,7 +151,9 @@ export async function addContacts(
   given: readonly unknown[],
   { isConfirmed, faultsOf }: Pick<AddOptions, 'isConfirmed'> & { readonly faultsOf: Check },
 ): Promise<Added> {
-  requireAddable(app, getList(app.db, actor.accountId, listId), isConfirmed)
+  const list = getList(app.db, actor.accountId, listId)
+  if (given.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
+  requireAddable(app, list, isConfirmed)
   const errors: Added['errors'] = []
   let inserted = 0
   for (let from = 0; from < given.length; from += SLICE) {
@@ -176,7 +179,8 @@ export async function addContacts(
       return checked.filter((contact) => addInTransaction(app, tx, list, contact, options) !== undefined).length
     })
   }
-  return { data: { inserted, total_requested: given.length }, errors }
+  const duplicates = given.length - errors.length - inserted
+  return { data: { inserted, duplicates, total_requested: given.length }, errors }
 }
 
 /** One of many, or why it cannot be added. */

@@ -11,9 +11,10 @@ import { days } from '#platform/units.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
+import { EVERY, suppressionOf } from '../suppressions/check.ts'
 import { confirmContact } from '../suppressions/confirm.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
-import { scheduleWelcome } from './contact-mails.ts'
+import { forgetAsks, scheduleWelcome } from './contact-mails.ts'
 
 /** How a link stands. */
 export type LinkStanding =
@@ -22,7 +23,7 @@ export type LinkStanding =
   | {
       /**
        * `open`: it can be confirmed. `active`: the contact gets the mail of the list already. `expired`. `replaced`: a later link counts. `refused`: the
-       * contact left the list since, or its mail came back.
+       * contact left the list since, its mail came back, or nothing at all is sent to its address.
        */
       readonly kind: 'open' | 'active' | 'expired' | 'replaced' | 'refused'
       readonly list: ContactList
@@ -49,6 +50,9 @@ export function linkStanding(
   if (!contact || !list || contact.listId !== list.id || list.accountId !== accountId) return { kind: 'gone' }
   const standing = (kind: Exclude<LinkStanding['kind'], 'gone'>): LinkStanding => ({ kind, list, contact })
   if (contact.status === 'active') return standing('active')
+  // It would be told that it gets mail, and would get none.
+  const stop = { accountId, address: contact.email, transactional: true, streamId: EVERY }
+  if (suppressionOf(db, stop)) return standing('refused')
   const { confirmingSince } = contact
   if (confirmingSince === null || confirmingSince < facts.since) return standing('refused')
   if (confirmingSince > facts.since) return standing('replaced')
@@ -66,6 +70,7 @@ export function confirm(app: App, facts: ConfirmFacts): Promise<LinkStanding> {
     const { contact, list } = standing
     const { accountId } = list
     confirmContact(app, tx, contact.id, facts.since)
+    forgetAsks(tx, contact.id)
     scheduleWelcome(app, tx, { contactId: contact.id, accountId, list })
     audit(app, tx, systemActor({ accountId, accountUuid: facts.accountUuid }), {
       action: 'contact.confirmed',

@@ -27,10 +27,13 @@ export const contactConfirmationRoutes = (app: App) =>
       response: { 202: One(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
       detail: {
         summary: 'Send the confirmation again',
-        description: `For a contact that is \`pending\` or \`unsubscribed\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MOST_CONFIRMATIONS_A_DAY} a day.`,
+        description: `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MOST_CONFIRMATIONS_A_DAY} a day.`,
         tags: ['Contact lists'],
         ...refuses({
-          409: ['contact_active', 'The contact has confirmed, or gets no mail (`contact_suppressed`).'],
+          409: [
+            'contact_active',
+            'The contact has confirmed, or gets no mail (`contact_suppressed`), or left (`contact_unsubscribed`).',
+          ],
           429: ['confirmation_too_often', 'The contact was asked a short while ago.'],
         }),
         ...requires('contacts:write'),

@@ -38,7 +38,9 @@ const sql = prepared((db) => ({
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   contact: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM contacts WHERE id = ?'),
   remove: db.prepare<{ id: number }, [number]>('DELETE FROM contact_mails WHERE id = ? RETURNING id'),
-  removeOf: db.prepare('DELETE FROM contact_mails WHERE account_id = ?'),
+  removeOf: db.prepare(
+    'DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? LIMIT ?)',
+  ),
   removeOverdue: db.prepare(
     `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
   ),
@@ -60,7 +62,7 @@ const LONGEST_WAIT_MS = hours(6)
 const MOST_ATTEMPTS = 20
 /** While the disk is full, or the database broken. */
 const STORAGE_WAIT_MS = seconds(30)
-/** Rows of an account that cannot send that are given up in one transaction. */
+/** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
 const GIVEN_UP_AT_ONCE = 500
 
 /** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
@@ -148,7 +150,8 @@ export function startContactMails(app: App): DueLoop {
     try {
       const accountUuid = sql(app.db).account.get(accountId)?.uuid
       if (!accountUuid) {
-        await app.commit.write((tx) => void sql(tx.db).removeOf.run(accountId))
+        // The next step takes the rest.
+        await app.commit.write((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
         return
       }
       const pace = paceOf(app)

@@ -32,9 +32,14 @@ export const contactMailKind = KINDS.nameOf
  */
 export const LEAST_BETWEEN_CONFIRMATIONS_MS = hours(1)
 export const MOST_CONFIRMATIONS_A_DAY = 3
-/** Of one address on all lists of an account, asked for by forms. */
-export const MOST_LISTS_A_DAY = 10
-/** Rows of days past that go with each one that is written. */
+/** How long the times at which a contact was asked are kept. */
+const ASKS_KEPT_MS = days(180)
+/** What forms wait after so many confirmations of one contact that nobody answered, on top of the above: the first three within a day, then one a week. */
+const FORM_WAITS: readonly { readonly asked: number; readonly waitMs: number }[] = [
+  { asked: 7, waitMs: days(30) },
+  { asked: 3, waitMs: days(7) },
+]
+/** Rows of times past that go with each one that is written. */
 const TRIMMED = 10
 
 const sql = prepared((db) => ({
@@ -59,9 +64,7 @@ const sql = prepared((db) => ({
   trimAsks: db.prepare(
     'DELETE FROM confirmation_asks WHERE id IN (SELECT id FROM confirmation_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
   ),
-  askedLists: db.prepare<{ n: number }, [number, string, number]>(
-    'SELECT COUNT(*) AS n FROM contacts WHERE account_id = ? AND address_key = ? AND confirming_since > ?',
-  ),
+  forgetAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
   verifiedDomain: db.prepare<{ domain: string }, [number]>(
     'SELECT domain FROM domains WHERE account_id = ? AND verified_at IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1',
   ),
@@ -110,13 +113,13 @@ export interface NewConfirmation {
 
 /**
  * Asks a contact to confirm, by an email that leaves soon. One that still waits is not doubled, but does not wait for its turn any more unless this is
- * bulk as well. Whether it may be asked again is `confirmationWaitMs`'s to say. Throws for an active contact.
+ * bulk as well. Whether it may be asked again is `confirmationWaitMs`'s to say. True when that makes another email. Throws for an active contact.
  */
 export function scheduleConfirmation(
   app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
   tx: Tx,
   { contactId, accountId, from, isBulk }: NewConfirmation,
-): void {
+): boolean {
   const statements = sql(tx.db)
   const before = statements.confirmingSince.get(contactId)?.since ?? null
   const waiting = waitingConfirmation(tx.db, contactId)
@@ -130,14 +133,15 @@ export function scheduleConfirmation(
   if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, now, now)
   else if (!isBulk) statements.hurry.run(kind, from ?? null, now, waiting.id)
   tx.afterCommit(() => app.contactMailDue.emit())
+  return !waiting
 }
 
 const waitingConfirmation = (db: Database, contactId: number): { id: number } | null =>
   sql(db).waiting.get(contactId, contactMailCode('confirmation'), contactMailCode('bulk_confirmation'))
 
 function noteAsk(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
-  sql(tx.db).trimAsks.run(now - days(1), TRIMMED)
-  if (askedAt > now - days(1)) sql(tx.db).noteAsk.run(contactId, askedAt)
+  sql(tx.db).trimAsks.run(now - ASKS_KEPT_MS, TRIMMED)
+  if (askedAt > now - ASKS_KEPT_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
 }
 
 /**
@@ -157,12 +161,20 @@ export function confirmationWaitMs(
   return Math.max(0, last + LEAST_BETWEEN_CONFIRMATIONS_MS - now, first + days(1) - now)
 }
 
-/** Whether an address was asked for so many lists of an account within a day that forms ask it for no other one. */
-export const isAskedTooOften = (
-  db: Database,
-  { accountId, addressKey }: Pick<Contact, 'accountId' | 'addressKey'>,
-  now: Millis,
-): boolean => (sql(db).askedLists.get(accountId, addressKey, now - days(1))?.n ?? 0) >= MOST_LISTS_A_DAY
+/**
+ * `confirmationWaitMs` where a form asks: whoever does not answer is asked less and less.
+ * @param now event time
+ */
+export function formWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
+  const { id, confirmingSince } = contact
+  if (confirmingSince === null || waitingConfirmation(db, id)) return 0
+  const asked = 1 + sql(db).asks.all(id, now - ASKS_KEPT_MS).length
+  const waitMs = FORM_WAITS.find((wait) => asked >= wait.asked)?.waitMs ?? 0
+  return Math.max(confirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
+}
+
+/** Whoever answered may be asked anew. */
+export const forgetAsks = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
 
 /**
  * Welcomes a contact that has just become active, after the delay of its list; nothing when the list has no welcome, or the contact got one at any time

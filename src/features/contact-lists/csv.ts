@@ -7,6 +7,7 @@ import { csvLines, type Delimiter, unescaped } from '#platform/csv/cells.ts'
 import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import type { Contact } from '../contacts/find.ts'
 import { CONTACT_STATUSES, type ContactStatus } from '../contacts/status.ts'
@@ -42,18 +43,30 @@ export const HEAD_BYTES = LONGEST_RECORD
 const MOST_COLUMNS = 50
 const LONGEST_NAME = 64
 
-const EMAIL_NAMES: readonly string[] = ['email', 'email_address', 'address', 'email address']
+/** In small letters, spaces and underscores as hyphens. */
+const EMAIL_NAMES: readonly string[] = [
+  'email',
+  'e-mail',
+  'mail',
+  'address',
+  'email-address',
+  'e-mail-address',
+  'email-adresse',
+  'e-mail-adresse',
+]
 /** Of an export: a contact that is imported begins now. */
 const TIME_NAMES: readonly string[] = ['subscribed_at', 'unsubscribed_at', 'created_at']
 
 const EXPECTED =
-  'The first line must name the columns: email (or email_address, or address), and if wanted status, metadata and others, which become metadata; a file of one column of addresses needs none.'
+  'The first line must name the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata and others, which become metadata; a file of one column of addresses needs none.'
 
 /**
  * Reads the beginning of a file. Throws 422 `invalid_csv` for what is no such file.
  * @param start its first HEAD_BYTES, or all of it when it has fewer
  */
 export function readHead(start: Buffer, isWhole: boolean): CsvHead {
+  if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
+    throw notCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
   if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : cutCharacterBytes(start)))) || start.includes(0))
     throw notCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
   const { at: skipped, delimiter } = startOf(start)
@@ -63,6 +76,8 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   const [header] = records
   if (!header) throw isWhole ? emptyFile() : notCsv(`The first line does not end. ${EXPECTED}`)
   if (header.kind === 'broken') throw notCsv(`The first line cannot be read: ${lowerFirst(header.error)} ${EXPECTED}`)
+  if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
+    throw notCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
   const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
   const columns = isBare ? [{ kind: 'email' } as const] : columnsOf(header.cells)
   return {
@@ -73,6 +88,9 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
     dataLine: isBare ? 1 : line,
   }
 }
+
+/** How workbooks of today (ZIP) and of before 2007 begin. */
+const WORKBOOKS: readonly Buffer[] = [Buffer.from('PK\x03\x04'), Buffer.from('d0cf11e0', 'hex')]
 
 /** Bytes at the end that may be the beginning of a character. */
 function cutCharacterBytes(bytes: Buffer): number {
@@ -93,13 +111,21 @@ function columnsOf(header: readonly string[]): Column[] {
   const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
   const twice = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
   if (twice !== undefined) throw notCsv(`The column ${JSON.stringify(twice)} is there twice. ${EXPECTED}`)
-  if (!keys.includes('email')) throw notCsv(`There is no column email. ${EXPECTED}`)
+  if (!keys.includes('email')) throw notCsv(`There is no column email among ${seen(names)}. ${EXPECTED}`)
   return columns
+}
+
+/** Most names that a refusal lists. */
+const MOST_SEEN = 10
+
+function seen(names: readonly string[]): string {
+  const shownNames = names.slice(0, MOST_SEEN).map((name) => JSON.stringify(name))
+  return `${shownNames.join(', ')}${names.length > MOST_SEEN ? ` and ${names.length - MOST_SEEN} more` : ''}`
 }
 
 function columnOf(name: string): Column {
   const known = name.toLowerCase()
-  if (EMAIL_NAMES.includes(known)) return { kind: 'email' }
+  if (EMAIL_NAMES.includes(known.replaceAll(/[\s_]+/g, '-'))) return { kind: 'email' }
   if (known === 'status' || known === 'metadata') return { kind: known }
   if (TIME_NAMES.includes(known)) return { kind: 'passed over' }
   return { kind: 'field', name }
@@ -129,7 +155,8 @@ export function contactOf(
     }
     if (column.kind === 'metadata') {
       const read = objectOf(unescaped(cell))
-      if (!read) return { error: 'Its metadata is not a JSON object.' }
+      if (!read)
+        return { error: `Its metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
       given = read
     }
   }
@@ -141,6 +168,8 @@ export function contactOf(
 
 function objectOf(text: string): object | undefined {
   try {
+    // As deep as in a body: whoever reads it later must be able to.
+    countJsonValues(text)
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
   } catch {

@@ -57,10 +57,11 @@ export const contactFileRoutes = (app: App) =>
             'The answer comes when the whole file is stored; its operation tells how many lines were imported and what is wrong with the first 100 others. Contacts that are on the list already stay as they are and count as completed; their number is `metadata.duplicates`. A line whose status is unsubscribed, bounced or complained puts its contact on the list in that status.',
           tags,
           ...csvStreamBody(
-            'The first line names the columns: email (or email_address, or address), and if wanted status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are passed over. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are passed over. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('contacts:write'),
           ...refuses({
+            415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
             429: ['too_many_imports', 'Too many imports of the account are not over yet.'],
             507: ['insufficient_storage', 'The server has no disk space left.'],
           }),

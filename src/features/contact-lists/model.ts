@@ -1,6 +1,7 @@
 /** @module Wire shapes of contact lists and contacts. */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
+import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   Closed,
@@ -155,6 +156,10 @@ export const ContactRecord = Type.Object({
   }),
   status: OneOf(CONTACT_STATUSES, { description: STATUS_WORDS }),
   subscribed_at: Timestamp({ description: 'When it was put on the list, confirmed, or came back.' }),
+  confirmed_at: Nullable(Timestamp(), {
+    description:
+      'When its recipient last confirmed by the link of a confirmation email; null: never, also where `confirmed` was true.',
+  }),
   unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it did not.' }),
   welcome_email_sent_at: Nullable(Timestamp(), { description: 'When its welcome email was accepted; null: not yet.' }),
   created_at: Timestamp({ description: 'When it was put on the list.' }),
@@ -188,9 +193,9 @@ export const NewContactBody = (maxMetadataBytes: number) =>
       metadata: Type.Optional(metadataOf(maxMetadataBytes)),
       contacts: Type.Optional(
         Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
-          minItems: 1,
+          // One at least, which is said after the list was found.
           maxItems: MOST_CONTACTS,
-          description: `Several at once, at most ${MOST_CONTACTS}.`,
+          description: `Several at once, 1 to ${MOST_CONTACTS}.`,
         }),
       ),
       confirmed: Type.Optional(
@@ -221,6 +226,9 @@ export const AddedContacts = Type.Object({
       ContactRecord,
       Type.Object({
         inserted: Type.Integer({ description: 'Contacts that are new on the list.' }),
+        duplicates: Type.Integer({
+          description: 'Contacts that were on the list already, or came twice; they stay as they are.',
+        }),
         total_requested: Type.Integer({ description: 'Contacts of the request.' }),
       }),
     ],
@@ -237,6 +245,10 @@ export const AddedContacts = Type.Object({
   ),
 })
 
+/** Who was added as active has the time of that in place of a confirmation: the word of the account, which proves nothing of the recipient's. */
+const confirmedByLink = ({ confirmedAt, createdAt }: Contact): Millis | null =>
+  confirmedAt === createdAt ? null : confirmedAt
+
 export const contactWire = (contact: Contact, list: ContactList, accountUuid: string): ContactRecord => ({
   id: formatUuid(contact.uuid),
   account_id: accountUuid,
@@ -245,6 +257,7 @@ export const contactWire = (contact: Contact, list: ContactList, accountUuid: st
   metadata: contact.metadata === null ? {} : JSON.parse(contact.metadata),
   status: contact.status,
   subscribed_at: isoTime(contact.subscribedAt),
+  confirmed_at: isoTimeOrNull(confirmedByLink(contact)),
   unsubscribed_at: isoTimeOrNull(contact.unsubscribedAt),
   welcome_email_sent_at: isoTimeOrNull(contact.welcomeSentAt),
   created_at: isoTime(contact.createdAt),

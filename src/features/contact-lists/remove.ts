@@ -77,14 +77,21 @@ function auditContact(
 /** What a contact was still to get. */
 const forget = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.run(contactId)
 
-/** Removes the contacts of deleted lists; returns how many lists are empty now. Meant to be called every minute or so, one run at a time. */
-export async function removeDeletedLists(app: App): Promise<number> {
+/**
+ * Removes the contacts of deleted lists; returns how many lists are empty now. Meant to be called every minute or so, one run at a time: it goes on
+ * where the last one stopped.
+ * @param ending no further slice is begun once it is aborted
+ */
+export async function removeDeletedLists(app: App, ending?: AbortSignal): Promise<number> {
   let emptied = 0
   for (let after = 0; ; ) {
     const list = deletedListAfter(app.db, after)
     if (!list) return emptied
     after = list.id
-    while (!(await app.commit.write((tx) => removeSlice(app, tx, list.id)))) await giveWay()
+    do {
+      await giveWay()
+      if (ending?.aborted) return emptied
+    } while (!(await app.commit.write((tx) => removeSlice(app, tx, list.id))))
     app.log.info({ list: formatUuid(list.uuid) }, 'contacts of a deleted list removed')
     emptied++
   }

@@ -9,7 +9,7 @@ import { getContact } from './remove.ts'
 
 /**
  * Sends a contact that is not active another confirmation, in place of those before; resolves when it is on disk that it leaves. 404 for list and contact,
- * 409 `contact_active` and `contact_suppressed`, 422 `no_verified_domain`, 429 `confirmation_too_often`.
+ * 409 `contact_active`, `contact_suppressed` and `contact_unsubscribed`, 422 `no_verified_domain`, 429 `confirmation_too_often`.
  */
 export const resendConfirmation = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.write((tx) => {
@@ -21,6 +21,11 @@ export const resendConfirmation = (app: App, actor: Actor, listId: string, email
     const reason = suppression?.reason ?? (isStopped(contact.status) ? contact.status : undefined)
     if (reason !== undefined)
       throw conflict('contact_suppressed', `Nothing is sent to this address (${reason}), so it cannot be asked.`)
+    if (contact.status === 'unsubscribed')
+      throw conflict(
+        'contact_unsubscribed',
+        'The contact left the list. Only the person can come back: by a signup form of the list, or by the unsubscribe link in a message it has.',
+      )
     requireConfirmable(app, accountId)
     const waitMs = confirmationWaitMs(tx.db, contact, app.eventTime())
     if (waitMs > 0)

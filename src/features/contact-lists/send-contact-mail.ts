@@ -15,6 +15,7 @@ import { type ContactList, listById } from '../contacts/lists.ts'
 import { markWelcomed } from '../contacts/status.ts'
 import { acceptEmail } from '../emails/accept.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
+import type { SendResponse } from '../emails/model.ts'
 import { DEFAULT_STREAM, findStream } from '../streams/streams.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { startRendering } from '../templates/render.ts'
@@ -64,9 +65,7 @@ export async function sendContactMail(app: App, mail: Outgoing): Promise<void> {
         )
       : confirmationDraft(app, mail, reason)
   try {
-    await acceptEmail(app, systemActor(mail), draft, undefined, (tx, { status }) =>
-      claim(app, tx, mail, reason, status),
-    )
+    await acceptEmail(app, systemActor(mail), draft, undefined, (tx, response) => claim(tx, mail, reason, response))
   } catch (error) {
     if (!(error instanceof Withdrawn)) throw error
     await withdraw(app, mail)
@@ -100,11 +99,17 @@ function reasonFor(db: Database, { accountId, contactId, kind }: Outgoing): Reas
 }
 
 /** In the transaction that accepts the email: takes its row, unless things have changed since it was made. */
-function claim(app: App, tx: Tx, mail: Outgoing, { contact }: Reason, status: string): void {
+function claim(
+  tx: Tx,
+  mail: Outgoing,
+  { contact }: Reason,
+  { status, created_at }: Pick<SendResponse, 'status' | 'created_at'>,
+): void {
   const current = reasonFor(tx.db, mail)?.contact
   const isSame = current !== undefined && current.confirmingSince === contact.confirmingSince
   if (!isSame || status === 'rejected' || !sql(tx.db).remove.get(mail.id)) throw new Withdrawn()
-  if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, app.eventTime())) throw new Withdrawn()
+  // By its time the email is found again: the unsubscribe link in its text does not know it.
+  if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, Date.parse(created_at))) throw new Withdrawn()
 }
 
 /** Takes a row out that has no reason any more. One that has a reason again stays, to be tried anew. */

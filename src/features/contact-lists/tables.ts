@@ -1,5 +1,6 @@
+import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
-import { flag, time } from '#platform/db/columns.ts'
+import { bytes, flag, time } from '#platform/db/columns.ts'
 
 /** An email that a contact is yet to get: a confirmation or a welcome. The row goes in the transaction that accepts the email. */
 export const contactMails = sqliteTable(
@@ -24,10 +25,7 @@ export const contactMails = sqliteTable(
   ],
 )
 
-/**
- * Confirmations that a contact was asked for before the last, which is in the contact: only of those that were asked more than once within a day, and
- * no older than that.
- */
+/** Confirmations that a contact was asked for before the last, which is in the contact: only of those that were asked more than once, and for half a year. */
 export const confirmationAsks = sqliteTable(
   'confirmation_asks',
   {
@@ -36,6 +34,27 @@ export const confirmationAsks = sqliteTable(
     askedAt: time('asked_at').notNull(),
   },
   (t) => [index('confirmation_asks_contact').on(t.contactId), index('confirmation_asks_age').on(t.askedAt)],
+)
+
+/**
+ * Addresses that somebody entered into forms while they were not on the list: what was answered before, and how much mail that made for one mailbox.
+ * Digests in place of addresses, since whoever has them asked for nothing; for 30 days.
+ */
+export const formAsks = sqliteTable(
+  'form_asks',
+  {
+    id: integer('id').primaryKey(),
+    /** Keyed digest of account and address, without what stands behind a plus. Null: it made no email. */
+    mailbox: bytes('mailbox'),
+    /** Keyed digest of list and address. */
+    contact: bytes('contact').notNull(),
+    askedAt: time('asked_at').notNull(),
+  },
+  (t) => [
+    index('form_asks_mailbox').on(t.mailbox, t.askedAt).where(sql`mailbox is not null`),
+    index('form_asks_contact').on(t.contact, t.askedAt),
+    index('form_asks_age').on(t.askedAt),
+  ],
 )
 
 /** A CSV file of contacts that is being imported. Row and file go when the import is over. */

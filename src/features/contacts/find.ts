@@ -23,7 +23,7 @@ export interface Contact {
   readonly welcomeSentAt: Millis | null
   /** Of the confirmation that is open; null: none is. */
   readonly confirmingSince: Millis | null
-  /** When it became active for the first time; null: never. */
+  /** When it last confirmed; `createdAt`: it never did, and was active from the beginning. Null: it was never active. */
   readonly confirmedAt: Millis | null
   readonly createdAt: Millis
 }

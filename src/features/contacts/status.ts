@@ -40,9 +40,11 @@ interface Row {
   readonly listId: number
   readonly status: number
   readonly confirmedAt: Millis | null
+  readonly optedInAt: Millis | null
 }
 
-const COLUMNS = 'id, account_id AS accountId, list_id AS listId, status, confirmed_at AS confirmedAt'
+const COLUMNS =
+  'id, account_id AS accountId, list_id AS listId, status, confirmed_at AS confirmedAt, opted_in_at AS optedInAt'
 
 const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
@@ -60,16 +62,17 @@ const sql = prepared((db) => ({
   ),
   // Whatever was asked before no longer confirms.
   stop: db.prepare(
-    'UPDATE contacts SET status = ?, confirming_since = NULL, unsubscribed_at = coalesce(?, unsubscribed_at) WHERE id = ? AND status = ?',
+    'UPDATE contacts SET status = ?, confirming_since = NULL, opted_in_at = NULL, unsubscribed_at = coalesce(?, unsubscribed_at) WHERE id = ? AND status = ?',
   ),
   bringBack: db.prepare(
     'UPDATE contacts SET status = ?, unsubscribed_at = NULL, subscribed_at = coalesce(?, subscribed_at) WHERE id = ? AND status = ?',
   ),
   ask: db.prepare('UPDATE contacts SET confirming_since = ? WHERE id = ?'),
   confirm: db.prepare(
-    `UPDATE contacts SET status = ?, confirming_since = NULL, subscribed_at = ?, unsubscribed_at = NULL, confirmed_at = coalesce(confirmed_at, ?)
+    `UPDATE contacts SET status = ?, confirming_since = NULL, subscribed_at = ?, unsubscribed_at = NULL, confirmed_at = ?
      WHERE id = ? AND confirming_since = ?`,
   ),
+  optIn: db.prepare('UPDATE contacts SET opted_in_at = ? WHERE id = ? AND status = ?'),
   setMetadata: db.prepare('UPDATE contacts SET metadata = ? WHERE id = ?'),
   welcomed: db.prepare('UPDATE contacts SET welcome_sent_at = ? WHERE id = ? AND welcome_sent_at IS NULL'),
   delete: db.prepare<Row, [number]>(`DELETE FROM contacts WHERE id = ? RETURNING ${COLUMNS}`),
@@ -77,7 +80,7 @@ const sql = prepared((db) => ({
     `DELETE FROM contacts WHERE id IN (SELECT id FROM contacts WHERE list_id = ? LIMIT ?) RETURNING ${COLUMNS}`,
   ),
   // 0 and 1 are the coverages of suppressions/check.ts: all mail, and only mail with `transactional: false`.
-  stopping: db.prepare<{ covers: number; listId: number; reason: string }, [number, string]>(
+  stopping: db.prepare<Stopping, [number, string]>(
     'SELECT covers, list_id AS listId, reason FROM suppressions WHERE account_id = ? AND address = ? AND stream_id = 0',
   ),
   counters: db.prepare<{ n: number | null }, [number, string, string]>(
@@ -162,7 +165,7 @@ const storedMetadata = (json: string | undefined): string | null => (json === un
 export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =>
   void sql(tx.db).setMetadata.run(storedMetadata(metadata), id)
 
-/** Notes that a contact got its welcome; false when it has one already, or is gone: then it must not get another. */
+/** Notes that a contact got its welcome, by the time of that email; false when it has one already, or is gone: then it must not get another. */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 
 /**
@@ -196,6 +199,10 @@ export function activateContact(app: Pick<App, 'eventTime'>, tx: Tx, contactId: 
   countMove(tx, contact, active)
   return 'confirmed'
 }
+
+/** Notes that an active contact confirmed although its address had left all lists: mail of its list is not stopped by that. */
+export const optIn = (app: Pick<App, 'eventTime'>, tx: Tx, id: number): void =>
+  void sql(tx.db).optIn.run(app.eventTime(), id, contactStatusCode('active'))
 
 export interface ContactsOfAddress {
   readonly accountId: number
@@ -257,23 +264,35 @@ export function bringBackContacts(
   return moved
 }
 
-/** Row ids of the lists that an address is on, but for those that it is yet to confirm. */
-export const settledLists = (db: Database, which: Omit<ContactsOfAddress, 'listId'>): number[] =>
-  contactsOf(db, which)
-    .filter(({ status }) => contactStatusName(status) !== 'pending')
-    .map(({ listId }) => listId)
+/** The status that the suppression list gives to an address that is new on a list; undefined: none. */
+export function stoppedUnder(
+  db: Database,
+  { accountId, addressKey, listId }: ContactsOfAddress & { readonly listId: number },
+): Stopped | undefined {
+  const rows = sql(db).stopping.all(accountId, addressKey)
+  return rows.length === 0 ? undefined : stoppedBy(rows, { listId, optedInAt: null })
+}
+
+interface Stopping {
+  readonly covers: number
+  readonly listId: number
+  readonly reason: string
+}
 
 /** The status that the suppression list gives a contact. */
-function statusUnder(
-  rows: readonly { readonly covers: number; readonly listId: number; readonly reason: string }[],
-  contact: Row,
-): ContactStatus {
-  const has = (covers: number, reason: string): boolean =>
-    rows.some((row) => row.covers === covers && row.reason === reason && [0, contact.listId].includes(row.listId))
-  if (has(0, 'complaint')) return 'complained'
-  if (has(0, 'hard_bounce')) return 'bounced'
-  if (has(1, 'unsubscribe')) return 'unsubscribed'
-  return contact.confirmedAt === null ? 'pending' : 'active'
+const statusUnder = (rows: readonly Stopping[], contact: Row): ContactStatus =>
+  stoppedBy(rows, contact) ?? (contact.confirmedAt === null ? 'pending' : 'active')
+
+function stoppedBy(
+  rows: readonly Stopping[],
+  { listId, optedInAt }: Pick<Row, 'listId' | 'optedInAt'>,
+): Stopped | undefined {
+  const has = (covers: number, reason: string, ofList: number): boolean =>
+    rows.some((row) => row.covers === covers && row.reason === reason && row.listId === ofList)
+  if (has(0, 'complaint', 0)) return 'complained'
+  if (has(0, 'hard_bounce', 0)) return 'bounced'
+  const isOff = has(1, 'unsubscribe', listId) || (optedInAt === null && has(1, 'unsubscribe', 0))
+  return isOff ? 'unsubscribed' : undefined
 }
 
 const contactsOf = (db: Database, { accountId, addressKey, listId }: ContactsOfAddress): Row[] =>

@@ -61,8 +61,13 @@ export const contacts = sqliteTable(
     welcomeSentAt: time('welcome_sent_at'),
     /** When a confirmation was last asked for; only a link from then confirms. Null: none is awaited. */
     confirmingSince: time('confirming_since'),
-    /** When it became active for the first time; null: it never was, so that nothing but a confirmation makes it active. */
+    /** When it last confirmed; that of its creation: it was added as active. Null: it never was active, so that nothing but a confirmation makes it so. */
     confirmedAt: time('confirmed_at'),
+    /**
+     * When it confirmed although its address had unsubscribed from all lists: it gets the mail of this list all the same, until it is stopped again. Null:
+     * what its address says of all lists goes for it too.
+     */
+    optedInAt: time('opted_in_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [

@@ -31,7 +31,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
     requireSending(accountOfActor(app.config, tx.db, actor.accountId))
     const letter = getDeadLetter(tx.db, actor.accountId, id)
     const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
-    const lane = laneOf({ domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
+    const lane = laneOf({ accountId: actor.accountId, domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
     const nextAt = app.clock.now()
     const isRequeued = requeueFinished(tx, {
       recipientId: letter.recipientId,

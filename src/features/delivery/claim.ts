@@ -39,10 +39,10 @@ const sql = prepared((db) => ({
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))
 
-/** `paused` in broadcasts/states.ts, which ranks above. */
-const BROADCAST_PAUSED = 3
-/** How long the recipients of a paused broadcast wait before they are looked at again, unless it is resumed. */
-const PAUSED_MS = minutes(5)
+/** `paused`, `cancelling` and `failing` in broadcasts/states.ts, which ranks above: what was never tried is not begun. */
+export const HELD_BROADCASTS: ReadonlySet<number> = new Set([3, 4, 5])
+/** How long the recipients of such a broadcast wait before they are looked at again, unless it is resumed or takes them back. */
+const HELD_MS = minutes(5)
 const HELD_SLICE = 200
 /** Recipients settled at once when their lane leads nowhere. */
 const UNROUTED_SLICE = 200
@@ -68,15 +68,15 @@ export function claimLane(
 }
 
 /**
- * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait who is of a paused broadcast and was never
- * tried. False: it may be claimed.
+ * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait who is of a broadcast that is paused or being
+ * taken back and was never tried. False: it may be claimed.
  */
 function waitsOrEnds(app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean {
   const recipient = sql(tx.db).recipient.get(at.recipientId)
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
-  if (broadcastId !== null && sql(tx.db).broadcastState.get(broadcastId)?.state === BROADCAST_PAUSED) {
-    const until = app.clock.now() + PAUSED_MS
+  if (broadcastId !== null && HELD_BROADCASTS.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
+    const until = app.clock.now() + HELD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
   }
   const found = suppressionOf(tx.db, {

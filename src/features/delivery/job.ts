@@ -54,13 +54,16 @@ export interface PreparedJob {
   readonly sizeBytes: number
 }
 
-/**
- * Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. The email of a broadcast is
- * rendered first, so its job comes later; its promise rejects as `createBroadcastRenderer` says.
- */
+/** The job of a broadcast's email, which is to be rendered first. `render` rejects as the function of `createBroadcastRenderer` does. */
+export interface UnrenderedJob {
+  readonly accountId: number
+  render(): Promise<PreparedJob>
+}
+
+/** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
 export function createJobBuilder(
   app: App,
-): (recipientId: number, emailId: number, route: Route) => PreparedJob | Promise<PreparedJob> {
+): (recipientId: number, emailId: number, route: Route) => PreparedJob | UnrenderedJob {
   const render = createBroadcastRenderer(app)
   const domains = new Map<number, SigningDomain>()
   const verpKey = app.keys.subkey('verp')
@@ -122,7 +125,8 @@ export function createJobBuilder(
         dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },
     }
-    return email.broadcastId === null ? prepared : withRendered(prepared, render(emailId, 'bulk'))
+    if (email.broadcastId === null) return prepared
+    return { accountId: email.accountId, render: () => withRendered(prepared, render(emailId, 'bulk')) }
   }
 }
 

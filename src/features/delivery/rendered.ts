@@ -4,9 +4,10 @@
  */
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
-import type { TemplateSource } from '#platform/template/renderer.ts'
+import { AppError } from '#platform/errors.ts'
+import { RENDER_INTERRUPTED, type RenderOutcome, type TemplateSource } from '#platform/template/renderer.ts'
 import { MiB } from '#platform/units.ts'
-import { broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
+import { broadcastDataJson, contactFault, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
 import type { DraftExtra } from '../emails/draft.ts'
 import { unsubscribeFacts, unsubscribeUrl } from '../unsubscribe/headers.ts'
 import { unsubscribeToken } from '../unsubscribe/token.ts'
@@ -41,6 +42,11 @@ const sql = prepared((db) => ({
   ),
 }))
 
+/** So often the renderer may not survive the email of a recipient; then the template is at fault. It is counted until the service ends. */
+const MOST_INTERRUPTIONS = 3
+/** Recipients of whom that is known: it is rare. */
+const MOST_INTERRUPTED = 10_000
+
 /** Octets of sources that are kept at hand: nearly always those of one broadcast. */
 const MOST_KEPT_BYTES = 8 * MiB
 
@@ -66,6 +72,25 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
     return source
   }
 
+  const interruptions = new Map<number, number>()
+
+  /** Waits for what is rendered for a recipient; the last interruption it may have is a TemplateFailure. */
+  const ofRecipient = async (recipientId: number, rendering: Promise<RenderOutcome>): Promise<RenderOutcome> => {
+    try {
+      const outcome = await rendering
+      interruptions.delete(recipientId)
+      return outcome
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === RENDER_INTERRUPTED)) throw error
+      const count = (interruptions.get(recipientId) ?? 0) + 1
+      interruptions.delete(recipientId)
+      if (count >= MOST_INTERRUPTIONS) throw new TemplateFailure(error.message)
+      if (interruptions.size >= MOST_INTERRUPTED) interruptions.clear()
+      interruptions.set(recipientId, count)
+      throw error
+    }
+  }
+
   return async (emailId, urgency) => {
     const row = sql(app.db).mail.get(emailId)
     if (!row) throw new Error('the broadcast of the email is missing')
@@ -80,7 +105,7 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
       address: row.address,
       from: row.from,
     })
-    const outcome = await app.renderer.render({
+    const rendering = app.renderer.render({
       accountId: row.accountId,
       urgency,
       source,
@@ -90,7 +115,8 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
         unsubscribeUrl: facts ? unsubscribeUrl(app.config, unsubscribeToken(app.keys, facts)) : '',
       }),
     })
-    if (outcome.kind === 'fault') throw new TemplateFailure(outcome.fault.message)
+    const outcome = await ofRecipient(row.recipientId, rendering)
+    if (outcome.kind === 'fault') throw new TemplateFailure(contactFault(outcome.fault))
     const { html, text } = outcome.parts
     const subject = oneLine(outcome.parts.subject ?? '')
     const fault = subjectFault(subject)

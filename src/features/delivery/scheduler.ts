@@ -9,17 +9,18 @@ import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { isBulkLane } from '../emails/lanes.ts'
+import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/status.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
 import { type Hand, Hands, STORAGE_RETRY_MS } from './hands.ts'
-import { createJobBuilder, type PreparedJob } from './job.ts'
+import { createJobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { judge, type Verdict } from './outcome.ts'
 import type { AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
+import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
 import { type Site, Sites } from './sites.ts'
@@ -35,6 +36,8 @@ export interface LaneState {
 
 /** A hold that is not told by an event. */
 const UNTOLD_HOLD_MS = minutes(1)
+/** Of why an email could not be built, as it is stored with each recipient. */
+const MOST_REASON_CHARACTERS = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
@@ -46,8 +49,8 @@ export class DeliveryScheduler {
   readonly #memoryQueue: MemoryQueue<Hand>
   readonly #buildJob: ReturnType<typeof createJobBuilder>
   #pool: WorkerPool | undefined
-  /** Those whose job is being built: no Worker has them yet. */
-  readonly #building = new Set<Hand>()
+  /** Those to be rendered, and those whose bodies no Worker has yet. */
+  readonly #renderLine = new RenderLine<Hand>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
   #stopListening: () => void = () => undefined
@@ -82,7 +85,10 @@ export class DeliveryScheduler {
     })
     this.#memoryQueue = new MemoryQueue(
       app.memory,
-      (hand, { job, privateKeyPem }) => this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane)),
+      (hand, { job, privateKeyPem }) => {
+        this.#pool?.start(hand.worker, job, privateKeyPem, accountOfLane(hand.lane))
+        this.#renderLine.leave(hand)
+      },
       (hand) => isBulkLane(hand.lane),
     )
   }
@@ -121,6 +127,7 @@ export class DeliveryScheduler {
     // What is being claimed comes into hand first, or it would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
     await this.#hands.begunSettled()
+    this.#renderLine.clear()
     this.#memoryQueue.clear()
     await this.#hands.settleStopped()
     this.#pool?.terminate()
@@ -170,7 +177,7 @@ export class DeliveryScheduler {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#hands.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
-        if (this.#sites.placesFor(isBulkLane(lane.name)) <= 0) return this.#waitForPlace(lane)
+        if (this.#sites.placesFor(lane.name) <= 0) return this.#waitForPlace(lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
         const claiming =
@@ -194,28 +201,27 @@ export class DeliveryScheduler {
   async #handOut(lane: Lane, route: Route): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.of(route.site)
-    const isBulk = isBulkLane(lane.name)
     if (site.restUntil > now) return this.#waitForRest(lane, route.site, site)
-    if (this.#sites.roomFor(site, isBulk) <= 0) {
+    if (this.#sites.roomFor(site, lane.name) <= 0) {
       this.#sites.waitForRoom(site, lane.name)
       this.#lanes.sleepInLine(lane)
       return false
     }
     this.#sites.leaveLines(site, lane.name)
     // Looked at only now: while the route was looked up others took theirs.
-    if (this.#sites.placesFor(isBulk) <= 0) {
+    if (this.#sites.placesFor(lane.name) <= 0) {
       this.#waitForPlace(lane)
       return false
     }
-    const most = Math.min(this.#sites.roomFor(site, isBulk), this.#sites.placesFor(isBulk))
+    const most = Math.min(this.#sites.roomFor(site, lane.name), this.#sites.placesFor(lane.name))
     const limit = countDue(this.#app.db, lane.name, now, most)
     // Taken before the commit, so that other lanes do not claim into the same places meanwhile.
-    this.#sites.takePlaces(site, limit, isBulk)
+    this.#sites.takePlaces(site, limit, lane.name)
     let claimed: Claimed = []
     try {
       claimed = await this.#app.commit.write((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
-      this.#sites.giveBackPlaces(site, limit - claimed.length, isBulk)
+      this.#sites.giveBackPlaces(site, limit - claimed.length, lane.name)
     }
     const hands = claimed.map(
       (recipient): Hand => ({
@@ -257,19 +263,18 @@ export class DeliveryScheduler {
 
   #startJob(hand: Hand, route: Route): void {
     try {
-      const prepared = this.#buildJob(hand.recipientId, hand.emailId, route)
-      if (prepared instanceof Promise) void this.#startWhenBuilt(hand, prepared)
-      else this.#memoryQueue.enter(hand, prepared)
+      const built = this.#buildJob(hand.recipientId, hand.emailId, route)
+      if ('render' in built) this.#renderLine.enter(hand, built.accountId, () => void this.#render(hand, built))
+      else this.#memoryQueue.enter(hand, built)
     } catch (error) {
       this.#failUnbuilt(hand, error)
     }
   }
 
-  /** The job of a broadcast's email is built once it is rendered. */
-  async #startWhenBuilt(hand: Hand, building: Promise<PreparedJob>): Promise<void> {
-    this.#building.add(hand)
+  /** The job of a broadcast's email is started once it is rendered. */
+  async #render(hand: Hand, unrendered: UnrenderedJob): Promise<void> {
     try {
-      const prepared = await building
+      const prepared = await unrendered.render()
       // What ended meanwhile, with the service or otherwise, is nobody's to send.
       if (this.#hands.unsettled(hand.recipientId) === hand) this.#memoryQueue.enter(hand, prepared)
     } catch (error) {
@@ -280,13 +285,13 @@ export class DeliveryScheduler {
         'an email could not be rendered; it is tried again',
       )
       void this.#hands.settle(hand, { kind: 'released' }, undefined)
-    } finally {
-      this.#building.delete(hand)
     }
   }
 
   #failUnbuilt(hand: Hand, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = (error instanceof Error ? error.message : String(error))
+      .slice(0, MOST_REASON_CHARACTERS)
+      .toWellFormed()
     void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
   }
 
@@ -325,14 +330,15 @@ export class DeliveryScheduler {
     const notGiven = this.#memoryQueue.waiting()
     const lost = this.#hands
       .all()
-      .filter((h) => h.worker === worker && !h.settling && !notGiven.has(h) && !this.#building.has(h))
+      .filter((h) => h.worker === worker && !h.settling && !notGiven.has(h) && !this.#renderLine.has(h))
     for (const hand of lost) void this.#hands.settle(hand, lostVerdict(hand), undefined)
   }
 
   /** Gives place and memory back, and wakes who waits for them. */
   #leaveSite(hand: Hand): void {
+    this.#renderLine.leave(hand)
     this.#memoryQueue.release(hand)
-    this.#sites.giveBackPlaces(this.#sites.of(hand.site), 1, isBulkLane(hand.lane))
+    this.#sites.giveBackPlaces(this.#sites.of(hand.site), 1, hand.lane)
     this.#memoryQueue.startWaiting()
     this.#offerPlaces()
     this.#sites.forgetIdle(hand.site)

@@ -2,11 +2,12 @@
  * @module The sites that lanes lead to and the places there: how much of each a lane may have, when a site rests, who is offered what became
  * free. Never claims and knows lanes only by name.
  *
- * place: room for one message in delivery, counted over all sites and for its site. bulk lane: that of broadcasts. It comes after all other lanes, and
- * leaves room that only they may use, so that their mail finds some whenever it comes.
+ * place: room for one message in delivery, counted over all sites and for its site. bulk lane: that of an account's broadcasts. It comes after all other
+ * lanes, and leaves room that only they may use, so that their mail finds some whenever it comes. What is left to bulk lanes is shared by the
+ * accounts that want it.
  */
 import type { Clock, Millis } from '#platform/clock.ts'
-import { isBulkLane } from '../emails/lanes.ts'
+import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
 import { bulkShare } from './bulk-share.ts'
 import { siteRestMs } from './outcome.ts'
 
@@ -18,17 +19,40 @@ export interface Site {
   failures: number
   /** Sessions had since the last rest. */
   answers: number
+  /** Of `inFlight`, what each account has there by bulk lanes. */
+  readonly bulk: Counts
   /** Lanes that have due mail and found the site full or resting. */
   readonly waiting: Line
+}
+
+/** Counts by account; those of zero are forgotten. */
+class Counts {
+  readonly #counts = new Map<number, number>()
+
+  get size(): number {
+    return this.#counts.size
+  }
+
+  of(accountId: number): number {
+    return this.#counts.get(accountId) ?? 0
+  }
+
+  add(accountId: number, delta: number): void {
+    const count = this.of(accountId) + delta
+    if (count === 0) this.#counts.delete(accountId)
+    else this.#counts.set(accountId, count)
+  }
 }
 
 /** Lanes that wait; who waits longest is first. */
 class Line {
   readonly #ordinary = new Set<string>()
-  /** They come after all others. */
-  readonly #bulk = new Set<string>()
+  /** They come after all others. Of each account, in the order of the accounts' turns. */
+  readonly #bulk = new Map<number, Set<string>>()
   /** Lanes that were woken and have not had their turn yet. */
   readonly #woken = new Set<string>()
+  /** Bulk lanes of each account in `#bulk` and in `#woken`. */
+  readonly #wanting = new Counts()
 
   /** Whether a lane that is not bulk waits, or is about to take what it waited for. */
   get hasOrdinary(): boolean {
@@ -41,38 +65,77 @@ class Line {
     return this.#ordinary.size + this.#bulk.size + this.#woken.size === 0
   }
 
+  /** How many accounts share what is left to bulk lanes here: one of them, and the others of which a lane waits or is about to take something. */
+  sharers(accountId: number): number {
+    return this.#wanting.size + (this.#wanting.of(accountId) === 0 ? 1 : 0)
+  }
+
   add(lane: string): void {
-    if (isBulkLane(lane)) this.#bulk.add(lane)
-    else this.#ordinary.add(lane)
+    const accountId = accountOfLane(lane)
+    if (accountId === undefined) this.#ordinary.add(lane)
+    else if (!this.has(lane)) {
+      const lanes = this.#bulk.get(accountId)
+      if (lanes) lanes.add(lane)
+      else this.#bulk.set(accountId, new Set([lane]))
+      this.#wanting.add(accountId, 1)
+    }
   }
 
   delete(lane: string): void {
     this.#ordinary.delete(lane)
-    this.#bulk.delete(lane)
-    this.#woken.delete(lane)
+    this.#takeOut(lane)
+    this.turnOver(lane)
   }
 
   has(lane: string): boolean {
-    return this.#ordinary.has(lane) || this.#bulk.has(lane)
+    const accountId = accountOfLane(lane)
+    return accountId === undefined ? this.#ordinary.has(lane) : (this.#bulk.get(accountId)?.has(lane) ?? false)
   }
 
   all(): string[] {
-    return [...this.#ordinary, ...this.#bulk]
+    return [...this.#ordinary, ...[...this.#bulk.values()].flatMap((lanes) => [...lanes])]
   }
 
-  /** Takes out the first of the bulk lanes, or of the others. */
-  shift(isBulk: boolean): string | undefined {
-    const lanes = isBulk ? this.#bulk : this.#ordinary
-    const [lane] = lanes
+  /** Takes out the first that is not bulk. */
+  shiftOrdinary(): string | undefined {
+    const [lane] = this.#ordinary
     if (lane === undefined) return undefined
-    lanes.delete(lane)
+    this.#ordinary.delete(lane)
     this.#woken.add(lane)
     return lane
   }
 
+  /** Takes out the first bulk lane of the account whose turn it is, among those for which something is free. */
+  shiftBulk(isFree: (accountId: number) => boolean): string | undefined {
+    for (const [accountId, lanes] of this.#bulk) {
+      const [lane] = lanes
+      if (lane === undefined || !isFree(accountId)) continue
+      this.#takeOut(lane)
+      const others = this.#bulk.get(accountId)
+      if (others) {
+        // To the end of those who wait.
+        this.#bulk.delete(accountId)
+        this.#bulk.set(accountId, others)
+      }
+      this.#woken.add(lane)
+      this.#wanting.add(accountId, 1)
+      return lane
+    }
+    return undefined
+  }
+
   /** The turn of a lane that was taken out is over. */
   turnOver(lane: string): void {
-    this.#woken.delete(lane)
+    const accountId = accountOfLane(lane)
+    if (this.#woken.delete(lane) && accountId !== undefined) this.#wanting.add(accountId, -1)
+  }
+
+  #takeOut(lane: string): void {
+    const accountId = accountOfLane(lane)
+    const lanes = accountId === undefined ? undefined : this.#bulk.get(accountId)
+    if (accountId === undefined || !lanes?.delete(lane)) return
+    if (lanes.size === 0) this.#bulk.delete(accountId)
+    this.#wanting.add(accountId, -1)
   }
 }
 
@@ -101,6 +164,8 @@ export class Sites {
   readonly #waitingForPlace = new Line()
   #inFlight = 0
   #bulkInFlight = 0
+  /** Of these, what each account has. */
+  readonly #bulk = new Counts()
 
   constructor(options: SitesOptions) {
     this.#options = options
@@ -111,42 +176,69 @@ export class Sites {
     return this.#inFlight
   }
 
-  /** Places that are left for a lane, over all sites. None for a bulk lane while another one waits for a place. */
-  placesFor(isBulk: boolean): number {
+  /**
+   * Places that are left for a lane, over all sites. None for a bulk lane while one that is not waits for a place; no more than its account's part
+   * while a bulk lane of another account waits for one.
+   */
+  placesFor(lane: string): number {
+    return this.#placesFor(accountOfLane(lane))
+  }
+
+  #placesFor(bulkAccount: number | undefined): number {
     const most = this.#options.deliveryConcurrency
-    if (!isBulk) return most - this.#inFlight
+    if (bulkAccount === undefined) return most - this.#inFlight
     if (this.#waitingForPlace.hasOrdinary) return 0
     const mostBulk = Math.max(1, Math.floor(most * MOST_BULK_PLACES))
-    return Math.min(mostBulk - this.#bulkInFlight, bulkShare(most) - this.#inFlight)
+    return Math.min(
+      mostBulk - this.#bulkInFlight,
+      bulkShare(most) - this.#inFlight,
+      partOf(mostBulk, this.#waitingForPlace, bulkAccount) - this.#bulk.of(bulkAccount),
+    )
   }
 
   /** The site of that name; a new one when nothing is known of it. */
   of(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, answers: 0, waiting: new Line() }
+      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, answers: 0, bulk: new Counts(), waiting: new Line() }
       this.#sites.set(name, site)
     }
     return site
   }
 
-  /** How many more messages of a lane the site may have. None of a bulk lane while another one waits for room there. */
-  roomFor(site: Site, isBulk: boolean): number {
-    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
-    const most = Math.min(all, CLAIMED_UNANSWERED * (1 + site.answers))
-    if (!isBulk) return most - site.inFlight
-    return site.waiting.hasOrdinary ? 0 : bulkShare(most) - site.inFlight
+  /**
+   * How many more messages of a lane the site may have. None of a bulk lane while one that is not waits for room there; no more than its account's
+   * part while a bulk lane of another account waits for some.
+   */
+  roomFor(site: Site, lane: string): number {
+    return this.#roomFor(site, accountOfLane(lane))
   }
 
-  takePlaces(site: Site, count: number, isBulk: boolean): void {
+  #roomFor(site: Site, bulkAccount: number | undefined): number {
+    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
+    const most = Math.min(all, CLAIMED_UNANSWERED * (1 + site.answers))
+    if (bulkAccount === undefined) return most - site.inFlight
+    if (site.waiting.hasOrdinary) return 0
+    const mostBulk = bulkShare(most)
+    return Math.min(
+      mostBulk - site.inFlight,
+      partOf(mostBulk, site.waiting, bulkAccount) - site.bulk.of(bulkAccount),
+    )
+  }
+
+  takePlaces(site: Site, count: number, lane: string): void {
     site.inFlight += count
     this.#inFlight += count
-    if (isBulk) this.#bulkInFlight += count
+    const bulkAccount = accountOfLane(lane)
+    if (bulkAccount === undefined) return
+    this.#bulkInFlight += count
+    this.#bulk.add(bulkAccount, count)
+    site.bulk.add(bulkAccount, count)
   }
 
   /** Whoever waits for them has to be offered them: `offerPlaces`. */
-  giveBackPlaces(site: Site, count: number, isBulk: boolean): void {
-    this.takePlaces(site, -count, isBulk)
+  giveBackPlaces(site: Site, count: number, lane: string): void {
+    this.takePlaces(site, -count, lane)
   }
 
   /** Puts a lane into the line for room at a site, or for the end of its rest. */
@@ -186,26 +278,27 @@ export class Sites {
   }
 
   /**
-   * Gives free places to who waits longest, to bulk lanes when nobody else waits there. One lane at a time: it claims as much as it can use, and when
-   * its turn is over the next one's begins, also when it used nothing.
+   * Gives free places to who waits longest, to bulk lanes when nobody else waits there, whose accounts take turns. One lane at a time: it claims as
+   * much as it may, and when its turn is over the next one's begins, also when it used nothing.
    */
   offerPlaces(): void {
     const now = this.#options.clock.now()
-    if (this.placesFor(false) <= 0) return
+    if (this.#placesFor(undefined) <= 0) return
     for (const site of this.#crowded) {
-      if (site.restUntil <= now) this.#wakeNext(site.waiting, (isBulk) => this.roomFor(site, isBulk))
+      if (site.restUntil <= now) this.#wakeNext(site.waiting, (bulkAccount) => this.#roomFor(site, bulkAccount))
       if (site.waiting.isEmpty) this.#crowded.delete(site)
     }
-    this.#wakeNext(this.#waitingForPlace, (isBulk) => this.placesFor(isBulk))
+    this.#wakeNext(this.#waitingForPlace, (bulkAccount) => this.#placesFor(bulkAccount))
   }
 
-  #wakeNext(line: Line, free: (isBulk: boolean) => number): void {
-    for (const isBulk of [false, true]) {
-      if (free(isBulk) <= 0) continue
-      for (let lane = line.shift(isBulk); lane !== undefined; lane = line.shift(isBulk)) {
-        if (this.#options.wake(lane)) return
-        line.turnOver(lane)
-      }
+  /** @param freeFor what is free for bulk lanes of an account, or for lanes that are not bulk */
+  #wakeNext(line: Line, freeFor: (bulkAccount: number | undefined) => number): void {
+    const next = (): string | undefined =>
+      (freeFor(undefined) > 0 ? line.shiftOrdinary() : undefined) ??
+      line.shiftBulk((accountId) => freeFor(accountId) > 0)
+    for (let lane = next(); lane !== undefined; lane = next()) {
+      if (this.#options.wake(lane)) return
+      line.turnOver(lane)
     }
   }
 
@@ -234,3 +327,7 @@ export class Sites {
       this.#sites.delete(name)
   }
 }
+
+/** What one account may have by bulk lanes of what is left to all of them; all of it when nobody else wants any. */
+const partOf = (mostBulk: number, line: Line, accountId: number): number =>
+  Math.ceil(mostBulk / line.sharers(accountId))

@@ -15,13 +15,15 @@ declare const self: Worker
 interface Composed {
   readonly job: DeliverJob
   readonly message: Uint8Array
+  /** Whose broadcast it is of; undefined for mail that is not bulk. */
+  readonly bulkAccount: number | undefined
 }
 
 interface Site {
   readonly waiting: Composed[]
   /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
   readonly waitingBulk: Composed[]
-  running: number
+  readonly running: Set<Composed>
 }
 
 interface Running {
@@ -56,7 +58,7 @@ self.onmessage = (event: MessageEvent<string>) => {
       keys.set(data.domainId, data.privateKeyPem)
       return
     case 'start':
-      void start(data.job, data.isBulk)
+      void start(data.job, data.bulkAccount)
       return
     case 'go': {
       const waiting = awaitingGo.get(data.recipientId)
@@ -71,15 +73,15 @@ self.onmessage = (event: MessageEvent<string>) => {
   }
 }
 
-async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
+async function start(job: DeliverJob, bulkAccount: number | undefined): Promise<void> {
   if (draining || !settings) return end(job, { kind: 'dropped' })
   try {
     const message = await prepareMessage(job, content, keyOf(job.dkim.domainId), settings.tracking)
     if (draining) return end(job, { kind: 'dropped' })
-    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
+    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: new Set<Composed>() }
     sites.set(job.route.site, site)
-    const line = isBulk ? site.waitingBulk : site.waiting
-    line.push({ job, message })
+    const line = bulkAccount === undefined ? site.waiting : site.waitingBulk
+    line.push({ job, message, bulkAccount })
     serve(job.route.site, site)
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -97,22 +99,37 @@ function keyOf(domainId: number): KeyObject {
 
 function serve(name: string, site: Site): void {
   for (let next = nextOf(site); next; next = nextOf(site)) {
-    site.running++
-    void run(name, site, next.job, next.message)
+    site.running.add(next)
+    void run(name, site, next)
   }
 }
 
 /** What a free connection of the site is for; undefined when nothing waits that may have one. */
 function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
   const most = settings?.connectionsPerSite ?? 0
-  if (running >= most) return undefined
-  return waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined)
+  if (running.size >= most) return undefined
+  return waiting.shift() ?? (running.size < bulkShare(most) ? nextBulk(waitingBulk, running) : undefined)
+}
+
+/** Of the account that has the fewest connections, so that messages of one that take long do not hold up the others'; oldest first. */
+function nextBulk(waiting: Composed[], running: ReadonlySet<Composed>): Composed | undefined {
+  const counts = new Map<number | undefined, number>()
+  for (const { bulkAccount } of running) counts.set(bulkAccount, (counts.get(bulkAccount) ?? 0) + 1)
+  let next: number | undefined
+  let fewest = Number.POSITIVE_INFINITY
+  for (const [index, { bulkAccount }] of waiting.entries()) {
+    const count = counts.get(bulkAccount) ?? 0
+    if (count < fewest) [next, fewest] = [index, count]
+    if (fewest === 0) break
+  }
+  return next === undefined ? undefined : waiting.splice(next, 1)[0]
 }
 
 /** Takes out all that waits at a site. */
 const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
 
-async function run(name: string, site: Site, job: DeliverJob, message: Uint8Array): Promise<void> {
+async function run(name: string, site: Site, composed: Composed): Promise<void> {
+  const { job, message } = composed
   try {
     const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
     end(job, result, session)
@@ -121,9 +138,9 @@ async function run(name: string, site: Site, job: DeliverJob, message: Uint8Arra
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {
-    site.running--
+    site.running.delete(composed)
     serve(name, site)
-    if (site.running === 0) sites.delete(name)
+    if (site.running.size === 0) sites.delete(name)
   }
 }
 

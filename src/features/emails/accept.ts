@@ -273,7 +273,11 @@ export function insertEmail(
   const waiting = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
   const status = emailStatus(placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
   const emailId = insertRow(tx, actor, draft, content, placement, { uuid, now, status })
-  const { lanes, rejected } = insertRecipients(tx, emailId, draft, placement, { waiting, dueAt })
+  const { lanes, rejected } = insertRecipients(tx, emailId, draft, placement, {
+    accountId: actor.accountId,
+    waiting,
+    dueAt,
+  })
   if (draft.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, draft.idempotency.keyHash, emailId, draft.idempotency.bodyHash)
   const event = { accountId: actor.accountId, at: now, emailId }
@@ -349,7 +353,11 @@ function insertRecipients(
   emailId: number,
   draft: Draft,
   { suppressions, sandbox, broadcastId }: Placement,
-  { waiting, dueAt }: { readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
+  {
+    accountId,
+    waiting,
+    dueAt,
+  }: { readonly accountId: number; readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
   const { insertRecipient } = sql(tx.db)
   const lanes = new Set<string>()
@@ -357,7 +365,7 @@ function insertRecipients(
   for (const [index, recipient] of draft.recipients.entries()) {
     const reason = suppressions[index]
     const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-    const lane = laneOf({ domain: recipient.domain, sandbox, isBulk: broadcastId !== undefined })
+    const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk: broadcastId !== undefined })
     const { lastInsertRowid } = insertRecipient.run(
       emailId,
       RECIPIENT_KINDS.indexOf(recipient.kind),

@@ -7,7 +7,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
-import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
 import {
@@ -74,6 +74,7 @@ export async function acceptBatch(
   }
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
+  await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRendering(app)
   const rendered = await renderItems(app, actor, checked, rendering, errors)
   if (hasNew) {
@@ -97,6 +98,28 @@ export async function acceptBatch(
     if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
   })
+}
+
+/**
+ * Throws the 429 of a batch of which no email fits into what is left of the quota, before anything is rendered for it. Whether all of them fit is known
+ * once those whose templates are at fault are taken out.
+ */
+async function requireQuotaForOne(
+  app: App,
+  actor: Actor,
+  account: SendingAccount,
+  checked: readonly CheckedItem[],
+): Promise<void> {
+  if (!checked.some(({ draft }) => draft?.template)) return
+  const counted = place(app, actor, checked, []).filter(({ placement }) => placement && !placement.sandbox)
+  const least = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
+  await requireQuota(app, account, least(counted.map(({ item }) => item.draft?.recipients.length ?? 0)), () =>
+    least(
+      withSuppressions(app.db, actor, counted)
+        .map(unsuppressed)
+        .filter((recipients) => recipients > 0),
+    ),
+  )
 }
 
 /** Throws the 422 of an item that cannot be accepted. */
@@ -124,7 +147,7 @@ async function renderItems(
   errors: BatchResponse['errors'],
 ): Promise<CheckedItem[]> {
   const rendered: (CheckedItem | undefined)[] = []
-  const find = templateFinder(app.db, actor.accountId)
+  const find = templateFinder(app, actor.accountId)
   let next = 0
   let isRefused = false
   const renderNext = async (): Promise<void> => {

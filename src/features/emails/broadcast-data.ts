@@ -1,5 +1,7 @@
 /** @module What the templates of a broadcast see of one recipient, and what is done to what they make. Pure. */
 
+import type { TemplateFault } from '#platform/template/renderer.ts'
+
 /** A contact as it was when the recipients were fixed. */
 export interface BroadcastContact {
   /** Public id. */
@@ -30,6 +32,12 @@ export function broadcastDataJson({ shared, contact, unsubscribeUrl }: Broadcast
   const own = JSON.stringify({ contact: { ...metadata, metadata, id, email }, unsubscribe_url: unsubscribeUrl })
   return `${shared.slice(0, -1)},${own.slice(1)}`
 }
+
+/** The message of a fault in words of a broadcast: what is missing of a contact is missing in its metadata. */
+export const contactFault = ({ message, variable }: Pick<TemplateFault, 'message' | 'variable'>): string =>
+  variable?.startsWith('contact.')
+    ? message.replace('is missing in template_data', 'is missing in the metadata of the contact')
+    : message
 
 /** Whether a source has nothing to be rendered. */
 export const isPlain = (source: string): boolean => !/\{[{%#]/.test(source)

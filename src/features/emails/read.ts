@@ -109,6 +109,9 @@ const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS d
 const PAGE = (where: string) =>
   `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
 
+const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 AND account_id = ?2) AND status = coalesce(?3, status)
+  AND created_at BETWEEN ?4 AND ?5`
+
 const sql = prepared((db) => ({
   emailOfRecipient: db.prepare<{ emailId: number }, [number]>(
     'SELECT email_id AS emailId FROM recipients WHERE id = ?',
@@ -119,6 +122,12 @@ const sql = prepared((db) => ({
   ),
   pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number]>(
     PAGE('account_id = ?1 AND status = ?6 AND created_at BETWEEN ?2 AND ?3'),
+  ),
+  pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number]>(
+    `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
+  ),
+  countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
+    `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
   ),
   recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
   events: db.prepare<
@@ -145,6 +154,8 @@ export interface EmailFilter {
   /** Inclusive bounds on created_at. */
   readonly from: Millis
   readonly to: Millis
+  /** Only those of the operation with this public id; one that the account does not have has none. */
+  readonly operation?: UuidBytes | undefined
 }
 
 /** All times. */
@@ -157,7 +168,8 @@ export function listEmails(
   filter: EmailFilter,
   page: { limit: number; offset: number },
 ): { emails: StoredEmail[]; total: number } {
-  const { status, from, to } = filter
+  const { status, from, to, operation } = filter
+  if (operation) return emailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const rows =
     status === undefined
       ? sql(db).page.all(accountId, from, to, page.limit, page.offset)
@@ -166,6 +178,22 @@ export function listEmails(
   return {
     emails: rows.map((row) => emailOf(db, row)),
     total: statuses.reduce((sum, s) => sum + countEmails(db, accountId, s, from, to), 0),
+  }
+}
+
+/** Those of one operation: its emails alone are looked at, by index. */
+function emailsOfOperation(
+  db: Database,
+  accountId: number,
+  { operation, status, from, to }: EmailFilter & { readonly operation: UuidBytes },
+  page: { limit: number; offset: number },
+): { emails: StoredEmail[]; total: number } {
+  const which = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
+  return {
+    emails: sql(db)
+      .pageOfOperation.all(...which, page.limit, page.offset)
+      .map((row) => emailOf(db, row)),
+    total: sql(db).countOfOperation.get(...which)?.n ?? 0,
   }
 }
 

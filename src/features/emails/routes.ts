@@ -6,6 +6,7 @@ import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
@@ -28,6 +29,7 @@ const EmailQuery = Type.Object({
   to_date: Type.Optional(
     Type.String({ description: 'Only emails accepted at or before this; a date means its last instant.' }),
   ),
+  operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
 })
 
 /** For a route's `detail`. */
@@ -63,6 +65,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           status: statusFilter(query.status),
           from: query.from_date === undefined ? ANY_TIME.from : dateFilter('from_date', query.from_date).first,
           to: query.to_date === undefined ? ANY_TIME.to : dateFilter('to_date', query.to_date).last,
+          operation: operationFilter(query.operation_id),
         }
         const { emails, total } = listEmails(app.db, actor.accountId, filter, {
           limit: page.perPage,
@@ -170,6 +173,13 @@ function statusFilter(text: string | undefined): Status | undefined {
   if (text === undefined) return undefined
   const status = text === 'delivered' ? 'sent' : text
   return isStatus(status) ? status : undefined
+}
+
+function operationFilter(id: string | undefined): UuidBytes | undefined {
+  if (id === undefined) return undefined
+  const uuid = parseUuid(id)
+  if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
+  return uuid
 }
 
 /** A date (its first and last instant, UTC) or a date-time. */

@@ -140,7 +140,7 @@ const sql = prepared((db) => ({
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
     // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
-     WHERE broadcast_id = ?2 AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+     WHERE operation_id = (SELECT operation_id FROM broadcasts WHERE id = ?2) AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL

@@ -53,7 +53,7 @@ export const emails = sqliteTable(
   (t) => [
     index('emails_by_time').on(t.accountId, t.createdAt),
     index('emails_by_status').on(t.accountId, t.status, t.createdAt),
-    index('emails_of_broadcast').on(t.broadcastId, t.status).where(sql`broadcast_id is not null`),
+    index('emails_of_operation').on(t.operationId, t.status).where(sql`operation_id is not null`),
   ],
 )
 
@@ -75,7 +75,7 @@ export const recipients = sqliteTable(
     /** Header form when it says more than the address. */
     mailbox: text('mailbox'),
     status: integer('status').notNull(),
-    /** Where it is queued, as `laneOf` gives it: the recipient's domain, `bulk:` and the domain, or `sandbox`. Null once final. */
+    /** Where it is queued, as `laneOf` gives it: the recipient's domain; `bulk:`, account and domain; or `sandbox`. Null once final. */
     lane: text('lane'),
     /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
     nextAt: time('next_at'),

@@ -2,22 +2,26 @@
  * @module Renders what a draft leaves to its template. The last step before an email is stored: whoever may not send has nothing rendered. Never
  * renders what the request gave itself.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
-import { dataJsonOf, type Rendering } from '../templates/render.ts'
-import { sourceOf, type Template, templateByAlias } from '../templates/templates.ts'
+import { dataJsonOf, type Rendering, requireRoom } from '../templates/render.ts'
+import { sourceOf, type Template, templateByAlias, templateSize } from '../templates/templates.ts'
 import { type Draft, filledDraft } from './draft.ts'
 
 /** Finds a template of the account by its alias. */
 export type FindTemplate = (alias: string) => Template | undefined
 
-/** Reads a template that is asked for several times in a row once: a batch mostly has one, and it may be large. */
-export function templateFinder(db: Database, accountId: number): FindTemplate {
+/**
+ * Reads a template that is asked for several times in a row once: a batch mostly has one, and it may be large. Throws a 503 in place of reading one that
+ * would not be rendered now.
+ */
+export function templateFinder(app: App, accountId: number): FindTemplate {
   let last: { readonly alias: string; readonly template: Template | undefined } | undefined
   return (alias) => {
-    if (last?.alias !== alias) last = { alias, template: templateByAlias(db, accountId, alias) }
+    if (last?.alias === alias) return last.template
+    requireRoom(app, accountId, templateSize(app.db, accountId, { alias }))
+    last = { alias, template: templateByAlias(app.db, accountId, alias) }
     return last.template
   }
 }
@@ -31,7 +35,7 @@ export async function renderedDraft(
   actor: Actor,
   draft: Draft,
   rendering: Rendering,
-  find: FindTemplate = templateFinder(app.db, actor.accountId),
+  find: FindTemplate = templateFinder(app, actor.accountId),
 ): Promise<Draft> {
   if (!draft.template) return draft
   const template = find(draft.template.alias)

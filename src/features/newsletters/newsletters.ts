@@ -223,6 +223,8 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
   })
 
 function requireDraft(newsletter: Newsletter): void {
+  // Cancelled before its time it is a draft again.
+  if (newsletter.status === 'scheduled') throw underWay(newsletter)
   if (newsletter.status !== 'draft') throw notDraft(newsletter, 'changed')
 }
 

@@ -16,7 +16,10 @@ export const OperationRecord = Type.Object({
   completed_items: Type.Integer({ description: 'Items that are done.' }),
   failed_items: Type.Integer({ description: 'Items that were refused or failed.' }),
   error_summary: Nullable(Type.String(), { description: 'What went wrong, in one sentence.' }),
-  metadata: Nullable(Type.Unknown(), { description: 'More about it, by type.' }),
+  metadata: Nullable(Type.Unknown(), {
+    description:
+      'More about it. Of bulk_import: list_id, confirmed, inserted, duplicates, errors (line and error of the first 100). Of broadcast and newsletter_send: contact_list_id, subject (not rendered), sandbox (true: it is only captured), state, begins_at, handed_over, left_out and, of a single operation, emails (how many are in each status). Others have none.',
+  }),
   created_at: Timestamp({ description: 'When it began.' }),
   updated_at: Timestamp({ description: 'When it last moved.' }),
   completed_at: Nullable(Timestamp(), { description: 'When it ended.' }),
@@ -37,13 +40,19 @@ export const operationWire = (
   total_items: operation.totalItems,
   completed_items: operation.completedItems,
   failed_items: operation.failedItems,
-  error_summary: operation.errorSummary,
+  error_summary: operation.errorSummary ?? failedSummary(emails),
   metadata: metadataOf(operation, emails),
   created_at: isoTime(operation.createdAt),
   updated_at: isoTime(operation.updatedAt),
   completed_at: isoTimeOrNull(operation.completedAt),
   expires_at: isoTime(operation.expiresAt),
 })
+
+/** Emails of a broadcast fail one by one, after it was handed to delivery. */
+const failedSummary = (emails: Readonly<Record<string, number>> | undefined): string | null =>
+  emails?.['failed']
+    ? `${emails['failed']} emails failed; GET /v1/emails with this operation_id and status=failed says why of each.`
+    : null
 
 function metadataOf({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {
   const stored: unknown = metadata === null ? null : JSON.parse(metadata)

@@ -27,7 +27,7 @@ export interface OperationProgress {
   readonly completed?: number
   readonly failed?: number
   readonly errorSummary?: string | null
-  /** In place of the whole. */
+  /** Fields that changed; the others stay. */
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
@@ -65,10 +65,16 @@ const sql = prepared((db) => ({
   ),
   progress: db.prepare(
     `UPDATE operations SET status = coalesce(?1, status), total_items = coalesce(?2, total_items), completed_items = coalesce(?3, completed_items),
-     failed_items = coalesce(?4, failed_items), error_summary = iif(?5, ?6, error_summary), metadata = coalesce(?7, metadata), updated_at = ?8,
+     failed_items = coalesce(?4, failed_items), error_summary = iif(?5, ?6, error_summary), metadata = iif(?7 IS NULL, metadata, json_patch(coalesce(metadata, '{}'), ?7)), updated_at = ?8,
      completed_at = iif(?1 IN ('completed', 'failed'), ?8, completed_at) WHERE id = ?9 AND status IN ('pending', 'processing')`,
   ),
 }))
+
+/** Of an error summary: what it quotes may be long. */
+const MOST_SUMMARY_CHARACTERS = 1000
+
+const boundedSummary = (summary: string | null): string | null =>
+  summary === null ? null : summary.slice(0, MOST_SUMMARY_CHARACTERS).toWellFormed()
 
 /** How long an operation is listed. */
 const KEPT_MS = days(90)
@@ -86,7 +92,7 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
     operation.total,
     operation.completed,
     operation.failed,
-    operation.errorSummary,
+    boundedSummary(operation.errorSummary),
     operation.metadata ? JSON.stringify(operation.metadata) : null,
     now,
     now,
@@ -110,7 +116,7 @@ export function progressOperation(
     progress.completed ?? null,
     progress.failed ?? null,
     progress.errorSummary === undefined ? 0 : 1,
-    progress.errorSummary ?? null,
+    boundedSummary(progress.errorSummary ?? null),
     progress.metadata ? JSON.stringify(progress.metadata) : null,
     app.eventTime(),
     id,

@@ -41,18 +41,62 @@ export interface Fault {
 
 const EMPTY: Filled = { given: () => undefined, faults: [] }
 
+/** Where the answer is on a page in a frame: a browser goes there after the form was sent, if the frame is too low to show it. */
+const ANSWER_ID = 'answer'
+
 /** The form, empty or as it was sent. */
 export const formPage = (shown: Shown, filled: Filled = EMPTY): Html => {
-  const { form } = shown
-  const { title, description, customFields, messages } = form
+  const { form, isEmbedded } = shown
+  const wrong = summary(shown, filled)
+  return page(
+    { ...shown, isAnswer: wrong !== false },
+    html`${beginning(form)}
+${!isEmbedded && wrong}
+<form method="post"${isEmbedded && html` action="#${ANSWER_ID}"`}${form.customFields.length > 0 && html` enctype="multipart/form-data"`}>
+${fieldsHtml(shown, filled)}
+<div class="apart" aria-hidden="true"><label for="${TRAP_FIELD}">Leave this empty</label><input id="${TRAP_FIELD}" name="${TRAP_FIELD}" type="text" tabindex="-1" autocomplete="off"></div>
+${isEmbedded && wrong}
+<button>${messageOf(form.messages, 'submit_button')}</button>
+</form>`,
+  )
+}
+
+/**
+ * What became of it, in sentences of the account's. The page around a frame stays where it was scrolled to, which is at the button: so in a frame the form
+ * stays as it was sent, and the answer takes the place of the button.
+ */
+export const donePage = (
+  shown: Shown,
+  sentences: readonly string[],
+  { next, given = EMPTY.given }: { readonly next?: URL | undefined } & Partial<Pick<Filled, 'given'>> = {},
+): Html => {
+  const { form, isEmbedded } = shown
+  const status = html`<div role="status">${sentences.map((sentence) => html`<p class="lead">${sentence}</p>`)}</div>
+${next && html`<p><a href="${next.href}" target="_top">Continue to ${next.host}</a></p>`}`
+  return page(
+    { ...shown, isAnswer: true },
+    isEmbedded
+      ? html`${beginning(form)}
+<form><fieldset disabled>
+${fieldsHtml(shown, { ...EMPTY, given })}
+</fieldset></form>
+<div class="done" id="${ANSWER_ID}">${status}</div>`
+      : html`<h1>${form.title}</h1>
+${status}`,
+  )
+}
+
+const beginning = ({ title, description }: SignupForm): Html => html`<h1>${title}</h1>
+${description !== null && html`<p class="lead">${description}</p>`}`
+
+function fieldsHtml({ form, isEmbedded }: Shown, filled: Filled): Html {
+  const { customFields, messages } = form
   const first = filled.faults[0]?.name
   const faultOf = (name: string) => filled.faults.find((fault) => fault.name === name)?.message
   // A page in a frame must not take the focus from the page around it, and browsers do not let it.
-  const isFocused = (name: string) => name === first && !shown.isEmbedded
-  // One fault is said at its field, where it takes no room of its own: a frame has little.
-  const isAlone = shown.isEmbedded && filled.faults.length === 1
+  const isFocused = (name: string) => name === first && !isEmbedded
   const placeholder = messageOf(messages, 'email_placeholder')
-  const email: Field = {
+  const email = fieldHtml({
     name: EMAIL_FIELD,
     label: messageOf(messages, 'email_label'),
     type: 'email',
@@ -61,12 +105,12 @@ export const formPage = (shown: Shown, filled: Filled = EMPTY): Html => {
     value: filled.given(EMAIL_FIELD),
     fault: faultOf(EMAIL_FIELD),
     isFocused: isFocused(EMAIL_FIELD),
-    isAlone,
+    isSaidElsewhere: isEmbedded,
     attributes: html` maxlength="${LONGEST_EMAIL}" autocomplete="email" inputmode="email" autocapitalize="none" spellcheck="false"${
       placeholder !== '' && html` placeholder="${placeholder}"`
     }`,
-  }
-  const fields = customFields.map((field) => {
+  })
+  const others = customFields.map((field) => {
     const { name, required } = field
     return fieldHtml({
       ...field,
@@ -74,32 +118,13 @@ export const formPage = (shown: Shown, filled: Filled = EMPTY): Html => {
       value: filled.given(name),
       fault: faultOf(name),
       isFocused: isFocused(name),
-      isAlone,
+      isSaidElsewhere: isEmbedded,
       attributes: attributesOf(field),
     })
   })
-  return page(
-    shown,
-    html`<h1>${title}</h1>
-${description !== null && html`<p class="lead">${description}</p>`}
-${!isAlone && summary(shown, filled)}
-<form method="post"${customFields.length > 0 && html` enctype="multipart/form-data"`}>
-${fieldHtml(email)}
-${fields}
-<div class="apart" aria-hidden="true"><label for="${TRAP_FIELD}">Leave this empty</label><input id="${TRAP_FIELD}" name="${TRAP_FIELD}" type="text" tabindex="-1" autocomplete="off"></div>
-<button>${messageOf(messages, 'submit_button')}</button>
-</form>`,
-  )
+  return html`${email}
+${others}`
 }
-
-/** What became of it, in sentences of the account's. */
-export const donePage = (shown: Shown, sentences: readonly string[], next?: URL): Html =>
-  page(
-    shown,
-    html`<h1>${shown.form.title}</h1>
-<div role="status">${sentences.map((sentence) => html`<p class="lead">${sentence}</p>`)}</div>
-${next && html`<p><a href="${next.href}" target="_top">Continue to ${next.host}</a></p>`}`,
-  )
 
 /** There is no such form, or it is switched off. */
 export const noFormPage = (isEmbedded: boolean): Html =>
@@ -120,21 +145,20 @@ interface Field {
   readonly value: unknown
   readonly fault: string | undefined
   readonly isFocused: boolean
-  /** Whether its fault is the only one, and said nowhere else. */
-  readonly isAlone: boolean
+  /** Whether the summary alone tells its fault. */
+  readonly isSaidElsewhere: boolean
   readonly attributes: Html
 }
 
 function fieldHtml(field: Field): Html {
-  const { name, type, required, isMarked, value, fault, isFocused, isAlone, attributes } = field
+  const { name, type, required, isMarked, value, fault, isFocused, isSaidElsewhere, attributes } = field
   const id = idOf(name)
   const label = html`${field.label}${isMarked && html`<span aria-hidden="true"> *</span>`}`
   const common = html`id="${id}" name="${name}"${required && html` required`}${isFocused && html` autofocus`}${
     fault !== undefined && html` aria-invalid="true" aria-describedby="${id}-fault"`
   }${attributes}`
   const text = typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, LONGEST_ANSWER) : ''
-  const below =
-    fault !== undefined && html`<p class="fault" id="${id}-fault"${isAlone && html` role="alert"`}>${fault}</p>`
+  const below = fault !== undefined && !isSaidElsewhere && html`<p class="fault" id="${id}-fault">${fault}</p>`
   switch (type) {
     case 'checkbox':
       return html`<div class="field"><label class="tick"><input type="checkbox" value="yes" ${common}${isOn(value) && html` checked`}><span>${label}</span></label>${below}</div>
@@ -178,15 +202,15 @@ function attributesOf({ name, type }: CustomField): Html {
   return html` maxlength="${LONGEST_ANSWER}"${autocomplete}`
 }
 
-/** All that is wrong in one place, before the fields, each with the way to its field. */
-function summary({ form }: Shown, { faults, notice }: Filled): Html | false {
+/** All that is wrong in one place, each with the way to its field: before the fields, in a frame at the button that was pressed. */
+function summary({ form, isEmbedded }: Shown, { faults, notice }: Filled): Html | false {
   if (faults.length === 0 && notice === undefined) return false
   const labelOf = (name: string) => form.customFields.find((field) => field.name === name)?.label
   const items = faults.map(({ name, message }) => {
     const label = labelOf(name)
-    return html`<li><a href="#${idOf(name)}">${label !== undefined && `${label}: `}${message}</a></li>`
+    return html`<li${isEmbedded && html` id="${idOf(name)}-fault"`}><a href="#${idOf(name)}">${label !== undefined && `${label}: `}${message}</a></li>`
   })
-  return html`<div class="wrong" role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
+  return html`<div class="wrong"${isEmbedded && html` id="${ANSWER_ID}"`} role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
 }
 
 /** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
@@ -226,15 +250,25 @@ button:hover { text-decoration: underline; }
 /** In the page of somebody else the form has no paper of its own. */
 const EMBEDDED_STYLE = `
 body { padding: 0; background: var(--card); }
-main { margin: 0; padding: 1rem; border: 0; border-radius: 0; }
+main { padding: 1rem; border: 0; border-radius: 0; }
+fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
+.wrong { margin: 0 0 .75rem; padding: 0; border: 0; font-size: .875rem; font-weight: 600; }
+.wrong ul { padding: 0; list-style: none; }
+.done { padding: .5rem .75rem; border: 2px solid var(--accent); border-radius: var(--radius); font-weight: 600; }
+.done p { margin: 0; }
 `
 
-const page = ({ form, isEmbedded }: Shown, main: Html): Html =>
+interface PageShown extends Shown {
+  /** Whether something is said of what was sent; in a frame that has the room of the last line. */
+  readonly isAnswer: boolean
+}
+
+const page = ({ form, isEmbedded, isAnswer }: PageShown, main: Html): Html =>
   htmlPage({
     title: form.title,
     style: STYLE + (isEmbedded ? EMBEDDED_STYLE : '') + themeStyle(form.theme),
     main: html`${main}
-${madeWith(form.theme)}`,
+${!(isEmbedded && isAnswer) && madeWith(form.theme)}`,
   })
 
 const madeWith = ({ hide_branding }: Theme): Html | false =>

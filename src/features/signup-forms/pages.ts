@@ -57,9 +57,22 @@ type Outcome =
 /** The plugin of /subscribe. */
 export function subscribePages(app: App) {
   const posts = createRateLimiter(app.clock)
-  const { formPostsPerMinute } = app.config
+  const mails = createRateLimiter(app.clock)
+  const { formPostsPerMinute, formConfirmationsPerHour } = app.config
   const rate: Rate = { burst: formPostsPerMinute, ratePerSecond: formPostsPerMinute / 60 }
+  const ofAccount: Rate = { burst: formConfirmationsPerHour, ratePerSecond: formConfirmationsPerHour / 3600 }
+  // A form that is attacked leaves something for the others.
+  const ofForm: Rate = { burst: Math.ceil(ofAccount.burst / 2), ratePerSecond: ofAccount.ratePerSecond / 2 }
   const ownHost = publicHost(app.config)
+
+  /** Strangers from many networks together must not use up what the account may send, and what its name is worth. */
+  const admit = ({ id, uuid, accountId }: SignupForm): void => {
+    const form = mails.take(`form ${id}`, 1, ofForm)
+    const account = form.ok ? mails.take(`account ${accountId}`, 1, ofAccount) : form
+    if (account.ok) return
+    app.log.warn({ signupForm: formatUuid(uuid), accountId }, 'a signup was refused: its forms cause too much mail')
+    throw tooMany('rate_limited', 'Try again later.', account.retryAfterSeconds)
+  }
 
   /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
   const formAt = (request: Request, slug: string): SignupForm | undefined => {
@@ -82,7 +95,13 @@ export function subscribePages(app: App) {
     if (faults.length > 0) return { kind: 'faults', faults }
     try {
       const from = form.fromAddress === null ? {} : { from: form.fromAddress }
-      const status = await subscribe(app, { list, email, ...(metadata && { metadata }), ...from })
+      const status = await subscribe(app, {
+        list,
+        email,
+        ...(metadata && { metadata }),
+        ...from,
+        admit: () => admit(form),
+      })
       return { kind: 'done', status }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -218,7 +237,7 @@ function pageOf(shown: Shown, fields: Fields, outcome: Outcome): Response {
           status: 303,
           headers: { ...HEADERS, 'cache-control': 'no-store', location: next.href },
         })
-      return answer(shown, donePage(shown, sentencesOf(form, outcome.status), next))
+      return answer(shown, donePage(shown, sentencesOf(form, outcome.status), { next, ...fields }))
     }
     case 'faults':
       return answer(shown, formPage(shown, { ...fields, faults: outcome.faults }), 422)

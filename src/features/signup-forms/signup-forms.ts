@@ -262,7 +262,8 @@ function freeSlug(tx: Tx, title: string): string {
 /** Visitors are led there by their browser, which must not be given a script or a password. */
 function requireUrl(text: string | null): void {
   if (text === null) return
-  const url = URL.parse(text)
+  // A URL without them is what the parser would make of it, and not what was meant.
+  const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw invalid('redirect_url', 'redirect_url must be an http or https URL without credentials.')
 }

@@ -13,10 +13,9 @@ export const EMBED_QUERY = 'embed'
 export const formUrl = ({ publicUrl }: Pick<Config, 'publicUrl'>, { slug }: Pick<SignupForm, 'slug'>): string =>
   `${ownUrl(publicUrl)}${SUBSCRIBE_PATH}/${slug}`
 
-/** Heights in CSS pixels, measured at the width of a small phone; what is higher scrolls within the frame. */
-const BARE_PX = 330
-/** Of the room in which a fault is named. */
-const FAULT_PX = 62
+/** Heights in CSS pixels, measured at the width of a small phone; what is higher scrolls within the frame. The answer has room in them. */
+const BARE_PX = 336
+const LINK_PX = 27
 const FIELD_PX: Readonly<Record<FieldType, number>> = {
   text: 106,
   textarea: 186,
@@ -32,10 +31,10 @@ const DESCRIPTION = { linePx: 27, charactersPerLine: 30, marginPx: 18 }
 
 /** An iframe with the form. A frame cannot tell its height without a script, so it is given one that fits. */
 export function embedCode(config: Pick<Config, 'publicUrl'>, form: SignupForm): string {
-  const { title, description, customFields } = form
+  const { title, description, customFields, redirectUrl } = form
   const heightPx =
     BARE_PX +
-    FAULT_PX +
+    (redirectUrl === null ? 0 : LINK_PX) +
     (linesOf(title, TITLE.charactersPerLine) - 1) * TITLE.linePx +
     (description === null
       ? 0

@@ -44,6 +44,10 @@ const sql = prepared((db) => ({
   openMail: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM emails WHERE account_id = ? AND status IN (0, 1, 2) AND stream_id = ? LIMIT 1',
   ),
+  // Up to 5 are the open states of broadcasts/states.ts.
+  openBroadcast: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM broadcasts WHERE state <= 5 AND stream_id = ? LIMIT 1',
+  ),
 }))
 
 export const DEFAULT_STREAM = 'transactional'
@@ -135,7 +139,7 @@ export function deleteStream(app: App, actor: Actor, id: string): Promise<void> 
   return app.commit.write((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
     refuseDefault(stream, 'deleted')
-    if (sql(tx.db).openMail.get(actor.accountId, stream.id)) {
+    if (sql(tx.db).openMail.get(actor.accountId, stream.id) || sql(tx.db).openBroadcast.get(stream.id)) {
       throw conflict(
         'stream_in_use',
         `Mail of the stream "${stream.slug}" is still queued or scheduled; wait until it is sent, or cancel it.`,

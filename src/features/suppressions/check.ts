@@ -38,7 +38,10 @@ const sql = prepared((db) => ({
     `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
   ),
   chosen: db.prepare<Row, [number, string, number, number, number]>(
-    `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id IN (0, ?) AND list_id IN (0, ?) LIMIT 1`,
+    `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id IN (0, ?) AND list_id IN (0, ?)`,
+  ),
+  optedIn: db.prepare<{ id: number }, [number, string, number]>(
+    'SELECT id FROM contacts WHERE account_id = ? AND address_key = ? AND list_id = ? AND opted_in_at IS NOT NULL',
   ),
 }))
 
@@ -71,9 +74,24 @@ export function suppressionOf(
   const ofAll = rows.find(({ covers }) => covers === coverageCode('all'))
   if (ofAll || transactional) return ofAll
   // A stream each: an account can have as many as it likes.
-  if (rows.length === FEW)
-    return sql(db).chosen.get(accountId, key, coverageCode('marketing'), streamId, listId ?? EVERY) ?? undefined
-  return rows.find(
-    (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
-  )
+  const found =
+    rows.length === FEW
+      ? sql(db).chosen.all(accountId, key, coverageCode('marketing'), streamId, listId ?? EVERY)
+      : rows.filter(
+          (row) =>
+            (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
+        )
+  const ofPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
+  if (ofPart || found.length === 0) return ofPart
+  return listId !== undefined && isOptedIn(db, { accountId, addressKey: key, listId }) ? undefined : found[0]
 }
+
+/** Whether an address confirmed a list after it had left all of them, so that leaving all of them does not stop the mail of this one. */
+export const isOptedIn = (
+  db: Database,
+  {
+    accountId,
+    addressKey,
+    listId,
+  }: { readonly accountId: number; readonly addressKey: string; readonly listId: number },
+): boolean => sql(db).optedIn.get(accountId, addressKey, listId) !== null

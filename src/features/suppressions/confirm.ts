@@ -3,25 +3,22 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { contactById } from '../contacts/find.ts'
-import { activateContact, type Confirmation, settledLists } from '../contacts/status.ts'
-import { UNSUBSCRIBE } from './check.ts'
-import { suppress, unsuppress } from './suppress.ts'
+import { activateContact, type Confirmation, optIn } from '../contacts/status.ts'
+import { EVERY, suppressionOf, UNSUBSCRIBE } from './check.ts'
+import { unsuppress } from './suppress.ts'
 
 /**
- * Makes a contact active whose confirmation of this time is open, and takes its unsubscriptions from the list and from all lists off the suppression
- * list. Whoever had left all lists has then left the others that they are on, each for itself. `already` when it is active, `refused` when the link is
- * not the one that was last asked for.
+ * Makes a contact active whose confirmation of this time is open, and takes its unsubscription from the list off the suppression list. Whoever had left
+ * all lists gets the mail of this one again and nothing else: other lists, and mail of no list, stay stopped. `already` when it is active, `refused` when
+ * the link is not the one that was last asked for.
  */
 export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): Confirmation {
   const result = activateContact(app, tx, contactId, since)
   const contact = result === 'confirmed' ? contactById(tx.db, contactId) : undefined
   if (!contact) return result
-  const { accountId, addressKey, listId } = contact
-  const unsubscription = { accountId, address: addressKey, reason: UNSUBSCRIBE, covers: 'marketing' } as const
-  unsuppress(tx, { ...unsubscription, listId })
-  if (unsuppress(tx, unsubscription)) {
-    for (const other of settledLists(tx.db, { accountId, addressKey }))
-      if (other !== listId) suppress(app, tx, { ...unsubscription, listId: other })
-  }
+  const { accountId, addressKey: address, listId } = contact
+  unsuppress(tx, { accountId, address, reason: UNSUBSCRIBE, covers: 'marketing', listId })
+  const stopped = suppressionOf(tx.db, { accountId, address, transactional: false, streamId: EVERY, listId })
+  if (stopped?.reason === UNSUBSCRIBE) optIn(app, tx, contactId)
   return result
 }

@@ -49,6 +49,11 @@ const sql = prepared((db) => ({
     `DELETE FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id = ? AND list_id = ? AND reason = coalesce(?, reason)
      RETURNING reason`,
   ),
+  // A person who complained says more than a note of the account, after which mail would come again once that is taken off.
+  complain: db.prepare<{ id: number; reason: string }, [number, string, number, string, string]>(
+    'SELECT id, reason FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason NOT IN (?, ?)',
+  ),
+  setReason: db.prepare('UPDATE suppressions SET reason = ?, source_email_id = ? WHERE id = ?'),
   deleteAddress: db.prepare<{ reason: string }, [number, string]>(
     'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
   ),
@@ -70,8 +75,8 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 }
 
 /**
- * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay.
- * A suppression of all mail has neither stream nor list. The contacts of the address take the status that follows from it, also when it is there
+ * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay, but for
+ * a complaint, which takes the place of what is neither a complaint nor a hard bounce. A suppression of all mail has neither stream nor list. The contacts of the address take the status that follows from it, also when it is there
  * already: one that was added since then can leave as well.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
@@ -90,8 +95,17 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
     suppression.sourceEmailId ?? null,
     app.eventTime(),
   )
-  if (!inserted) return false
+  if (!inserted) return isOfAll && reason === COMPLAINT && becomeComplaint(tx, suppression, addressKey)
   countRow(tx, accountId, reason, 1)
+  return true
+}
+
+function becomeComplaint(tx: Tx, { accountId, sourceEmailId }: NewSuppression, addressKey: string): boolean {
+  const row = sql(tx.db).complain.get(accountId, addressKey, coverageCode('all'), COMPLAINT, HARD_BOUNCE)
+  if (!row) return false
+  sql(tx.db).setReason.run(COMPLAINT, sourceEmailId ?? null, row.id)
+  countRow(tx, accountId, row.reason, -1)
+  countRow(tx, accountId, COMPLAINT, 1)
   return true
 }
 

@@ -1,8 +1,8 @@
 /** @module Shows what a template gives with some data. Sends and stores nothing. */
 import type { Actor, App } from '#features/app.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
-import { dataJsonOf, startRendering } from './render.ts'
-import { getTemplate, sourceOf } from './templates.ts'
+import { dataJsonOf, requireRoom, startRendering } from './render.ts'
+import { getTemplate, sourceOf, templateSize } from './templates.ts'
 
 /** All parts of a template with `data`; 404 when the account has no such template, 422 for its faults. */
 export async function previewTemplate(
@@ -11,6 +11,7 @@ export async function previewTemplate(
   id: string,
   data: Readonly<Record<string, unknown>>,
 ): Promise<RenderedParts> {
+  requireRoom(app, actor.accountId, templateSize(app.db, actor.accountId, { id }))
   const source = sourceOf(getTemplate(app.db, actor.accountId, id))
   using rendering = startRendering(app)
   return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson: dataJsonOf(data) })

@@ -18,6 +18,20 @@ const MOST_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
 /** Part of the memory that what one request renders may take. */
 const REQUEST_SHARE = 0.5
+/** Bytes held for one of a source while it waits and is rendered: as it was read, and on its way. */
+const SOURCE_FACTOR = 2
+
+/** Throws a 503 when sources of so many bytes would not be rendered now: asked before they are read for nothing. */
+export function requireRoom(
+  { memory, renderer }: Pick<App, 'memory' | 'renderer'>,
+  accountId: number,
+  sourceBytes: number,
+): void {
+  renderer.requireRoom(accountId, sourceBytes)
+  const reservation = memory.reserve(sourceBytes * SOURCE_FACTOR)
+  if (!reservation) throw serverBusy()
+  reservation.release()
+}
 
 /** Throws a 422 `template_error` with a detail for each part of a source that can never be rendered. */
 export async function requireUsable(
@@ -88,16 +102,31 @@ export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'r
   const endsAtMs = clock.monotonicMs() + MOST_MS
   const reservation = memory.reserve(0)
   let heldBytes = 0
+  let sourceBytes = 0
+  const isReserved = (): boolean => reservation?.resize(heldBytes * PEAK_FACTOR + sourceBytes * SOURCE_FACTOR) === true
+  /** The parts; its sources count while they are needed. */
+  const withSources = async (request: RenderRequest): Promise<RenderedParts> => {
+    const { source, dataJson } = request
+    const bytes = lengthOf(source.subject) + lengthOf(source.html) + lengthOf(source.text) + dataJson.length
+    sourceBytes += bytes
+    try {
+      if (!isReserved()) throw serverBusy()
+      return await renderParts(app, request)
+    } finally {
+      sourceBytes -= bytes
+      isReserved()
+    }
+  }
   return {
     async render(request) {
       if (clock.monotonicMs() > endsAtMs) throw tooSlow()
-      const parts = await renderParts(app, request)
+      const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
       // Of what comes from the renderer only the UTF-8 is kept; small texts the collector keeps up with.
       if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
       heldBytes += sizeBytes
       if (heldBytes > mostBytes) throw tooMuch(mostBytes)
-      if (!reservation?.resize(heldBytes * PEAK_FACTOR)) throw serverBusy()
+      if (!isReserved()) throw serverBusy()
       if (clock.monotonicMs() > endsAtMs) throw tooSlow()
       return parts
     },
@@ -107,6 +136,8 @@ export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'r
     },
   }
 }
+
+const lengthOf = (text: string | undefined): number => text?.length ?? 0
 
 const tooMuch = (mostBytes: number): AppError =>
   new AppError(

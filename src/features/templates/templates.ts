@@ -65,12 +65,21 @@ const isLong = (column: string): string => `coalesce(octet_length(${column}), 0)
 const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE html_body END AS htmlBody,
   CASE WHEN ${isLong('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLong('html_body')} OR ${isLong('text_body')}) AS isTruncated`
 
+const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
+
 const sql = prepared((db) => ({
   byUuid: db.prepare<Template, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
   byAlias: db.prepare<Template, [number, string]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
+  ),
+  // The bodies themselves are not read for it.
+  sizeByUuid: db.prepare<{ sizeBytes: number }, [Uint8Array, number]>(
+    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  sizeByAlias: db.prepare<{ sizeBytes: number }, [number, string]>(
+    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
   ),
   byId: db.prepare<Template, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE id = ? AND deleted_at IS NULL`,
@@ -102,6 +111,17 @@ const sql = prepared((db) => ({
 /** The account's template with an alias; undefined when it has none. */
 export const templateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
+
+/** Bytes of the sources of the account's template; 0 when it has none. */
+export function templateSize(
+  db: Database,
+  accountId: number,
+  by: { readonly id: string } | { readonly alias: string },
+): number {
+  if ('alias' in by) return sql(db).sizeByAlias.get(accountId, by.alias)?.sizeBytes ?? 0
+  const uuid = parseUuid(by.id)
+  return (uuid && sql(db).sizeByUuid.get(uuid, accountId)?.sizeBytes) ?? 0
+}
 
 /** The account's template with a public id; undefined when it has none, or the text is no UUID. */
 export function templateById(db: Database, accountId: number, id: string): Template | undefined {

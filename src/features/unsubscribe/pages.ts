@@ -49,7 +49,7 @@ export function unsubscribePages(app: App) {
         return unsubscribe(app, facts, 'page', 'all')
       case 'resubscribe':
       case 'resubscribe-all': {
-        const decision = waysBack.take(String(facts.recipientId), 1, WAYS_BACK)
+        const decision = waysBack.take(bucketOf(facts), 1, WAYS_BACK)
         if (!decision.ok) throw tooMany('too_many_changes', 'Try again later.', decision.retryAfterSeconds)
         return resubscribe(app, facts, action === 'resubscribe' ? 'named' : 'all')
       }
@@ -83,6 +83,10 @@ export function unsubscribePages(app: App) {
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
+
+/** The link in the text of a welcome names a contact where others name a recipient. */
+const bucketOf = ({ emailId, recipientId }: UnsubscribeFacts): string =>
+  `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
 const answer = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
   htmlResponse(page, status, { ...HEADERS, ...headers })

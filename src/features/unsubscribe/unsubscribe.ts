@@ -8,10 +8,11 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
+import { contactById } from '../contacts/find.ts'
 import { namedList } from '../contacts/lists.ts'
 import { resubscribeContacts } from '../contacts/status.ts'
 import { record } from '../events/record.ts'
-import { coverageCode, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
+import { coverageCode, isOptedIn, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
@@ -36,6 +37,10 @@ const sql = prepared((db) => ({
   rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
     'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
   ),
+  welcome: db.prepare<Mail, [number, number, number, string]>(
+    `SELECT emails.id AS emailId, recipients.id AS recipientId FROM emails JOIN recipients ON email_id = emails.id
+     WHERE account_id = ? AND created_at = ? AND list_id = ? AND broadcast_id IS NULL AND address = ? LIMIT 1`,
+  ),
   stream: db.prepare<{ name: string }, [number, number]>('SELECT name FROM streams WHERE id = ? AND account_id = ?'),
   email: db.prepare<{ slug: string }, [number, number]>(
     'SELECT slug FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
@@ -53,10 +58,11 @@ export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | un
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
   const { address, streamId, listId } = facts
+  const isOut = listId === 0 || !isOptedIn(db, { accountId, addressKey: suppressionKey(address), listId })
   return {
     isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
     isOffNamed: isOff(streamId, listId),
-    isOffAll: isOff(0, 0),
+    isOffAll: isOut && isOff(0, 0),
     partName: (listId === 0 ? streamNameOf(db, accountId, streamId) : listNameOf(db, accountId, listId)) ?? null,
   }
 }
@@ -93,8 +99,9 @@ export function unsubscribeIn(
 ): boolean | undefined {
   const accountId = accountOf(tx.db, facts)
   if (accountId === undefined) return undefined
-  const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: facts.emailId })
-  if (isNew) tellUnsubscribed(app, tx, accountId, facts, { way, scope })
+  const mail = mailOf(tx.db, accountId, facts)
+  const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: mail?.emailId })
+  if (isNew) tellUnsubscribed(app, tx, accountId, facts, { mail, way, scope })
   return isNew
 }
 
@@ -131,26 +138,42 @@ const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFa
   listId: scope === 'named' ? listId : 0,
 })
 
+/** An email and one of its recipients. Row ids. */
+interface Mail {
+  readonly emailId: number
+  readonly recipientId: number
+}
+
+/**
+ * The email whose link it is. That in the text of a welcome was made before its email was stored, and names the contact in place of the recipient: it is
+ * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone.
+ */
+function mailOf(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
+  if (emailId !== 0) return { emailId, recipientId }
+  const contact = contactById(db, recipientId)
+  if (!contact || contact.accountId !== accountId || contact.listId !== listId || contact.welcomeSentAt === null)
+    return undefined
+  return sql(db).welcome.get(accountId, contact.welcomeSentAt, listId, address) ?? undefined
+}
+
 /** In the audit log, as every change, and as an event of its email while that is kept. */
 function tellUnsubscribed(
   app: App,
   tx: Tx,
   accountId: number,
   facts: UnsubscribeFacts,
-  { way, scope }: { readonly way: Way; readonly scope: Scope },
+  { mail, way, scope }: { readonly mail: Mail | undefined; readonly way: Way; readonly scope: Scope },
 ): void {
-  const { emailId, recipientId } = facts
   const stopped = scope === 'all' || !namesPart(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
   auditByRecipient(app, tx, accountId, facts, 'suppression.created')
-  const email = sql(tx.db).email.get(emailId, accountId)
+  const email = mail && sql(tx.db).email.get(mail.emailId, accountId)
   if (!email) return
   const list = namedList(tx.db, accountId, facts.listId)
   record(tx, {
     accountId,
     type: 'unsubscribed',
     at: app.eventTime(),
-    emailId,
-    recipientId,
+    ...mail,
     data: { stream: email.slug, list_id: list ? formatUuid(list.uuid) : null, scope: stopped, reason: way },
   })
 }

@@ -34,8 +34,17 @@ export function clientIp(
   return client
 }
 
-/** `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2) is the IPv4 address it maps. */
-const unmapped = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')
+/** `::ffff:192.0.2.1`, which is also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is the IPv4 address it maps. */
+function unmapped(address: string): string {
+  const [, dotted, high, low] = MAPPED.exec(address) ?? []
+  if (dotted !== undefined) return dotted
+  if (high === undefined || low === undefined) return address
+  const bits = [high, low].map((group) => Number.parseInt(group, 16))
+  return bits.flatMap((group) => [group >> 8, group & 255]).join('.')
+}
+
+const MAPPED =
+  /^(?:::|(?:0{1,4}:){5}|(?:0{1,4}:){1,4}:)(?:ffff):(?:(\d+\.\d+\.\d+\.\d+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i
 
 /** Some proxies write a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
 function addressOf(hop: string): string | undefined {

@@ -202,10 +202,15 @@ const refusalResponses = (refusals: Json | undefined): JsonObject =>
 
 const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
 
+const WORDS: Readonly<Record<string, string>> = {
+  202: 'Accepted: it is on disk, and goes on after this answer.',
+  204: 'Done; no body.',
+}
+
 /** @param eventStream what the stream is that the route may answer with instead */
 function finishedResponse(status: string, response: Json, eventStream: Json | undefined): JsonObject {
   const { description, content } = asObject(response)
-  const words = status === '204' ? 'Done; no body.' : 'Done.'
+  const words = WORDS[status] ?? 'Done.'
   const stream: JsonObject =
     status === '200' && typeof eventStream === 'string'
       ? { [EVENT_STREAM_TYPE]: { schema: { type: 'string', description: eventStream } } }

@@ -2,9 +2,10 @@
  * @module Rewrites a template, as it is handed to minijinja, so that it works as in Jinja with StrictUndefined. Lines stay where they are.
  *
  * Minijinja lets a variable that is missing pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would greet nobody; and its
- * faults do not name the variable. A variable gets a guard around it that does both. Only where it stands as `user.name` or `items[0].price`; what is in
- * calls and slices stays as it is. And some filters take arguments in Jinja that they do not take here.
+ * faults do not name the variable. A variable gets a guard around it that does both. Only where it stands as `user.name`, `items[0].price` or `prices[code]`;
+ * what is in calls and slices stays as it is, and so does what is very long. And some filters take arguments in Jinja that they do not take here.
  */
+import type { Charge } from './filter-arguments.ts'
 import { type Path, pathsOf, type Tag, type Token, tagsOf } from './scan.ts'
 
 /** The filter behind a guard; it gets the index of the variable in `variables`. */
@@ -20,11 +21,16 @@ export interface AdaptOptions {
   /** Guards around all variables: to find the one that is missing. Otherwise only where minijinja would let it pass. */
   readonly isForAll: boolean
   /** Takes units of work for what is read. */
-  readonly charge: (units: number) => void
+  readonly charge: Charge
 }
 
-/** Units for a token that is read, and for a tag. */
+/** Units for a token that is read, and for a tag; one more for each character that is written. */
 const TOKEN_UNITS = 40
+
+/** What is longer was made to be long, and stays as it is. */
+const MOST_TOKENS_OF_A_TAG = 2000
+const MOST_NAMES_OF_A_PATH = 50
+const MOST_PATH_CHARACTERS = 1024
 
 interface Edit {
   /** Offsets of what is replaced. */
@@ -45,6 +51,7 @@ export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions
   let copiedTo = 0
   for (const tag of tagsOf(source)) {
     charge(TOKEN_UNITS * (tag.tokens.length + 1))
+    if (tag.tokens.length > MOST_TOKENS_OF_A_TAG) continue
     const edits: Edit[] = []
     const from = firstOfExpression(tag)
     for (const path of pathsOf(tag)) {
@@ -52,17 +59,18 @@ export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions
       const { tokens } = tag
       const canBeMissing = mayBeMissing(tokens, path)
       if (!isForAll && (canBeMissing || !isLetPass(tokens, path))) continue
+      if (path.end - path.start > MOST_PATH_CHARACTERS) continue
       const names = prefixesOf(tokens.slice(path.first, path.after))
+      if (names.length > MOST_NAMES_OF_A_PATH) continue
       const needed = canBeMissing ? names.slice(0, -1) : isForAll ? names : names.slice(-1)
       if (needed.length === 0) continue
       const condition = needed.map((name) => `${name} is defined`).join(' and ')
-      edits.push(
-        { start: path.start, end: path.start, text: '(' },
-        { start: path.end, end: path.end, text: ` if ${condition} else ${variables.length}|${MISSING_FILTER})` },
-      )
+      const guard = ` if ${condition} else ${variables.length}|${MISSING_FILTER})`
+      charge(guard.length)
+      edits.push({ start: path.start, end: path.start, text: '(' }, { start: path.end, end: path.end, text: guard })
       variables.push(names.at(-1) ?? '')
     }
-    edits.push(...filterEdits(tag))
+    edits.push(...filterEdits(tag, charge))
     for (const { start, end, text } of edits.sort((a, b) => a.start - b.start)) {
       pieces.push(source.slice(copiedTo, start), text)
       copiedTo = end
@@ -104,20 +112,24 @@ function mayBeMissing(tokens: readonly Token[], { after }: Path): boolean {
 const isLetPass = (tokens: readonly Token[], { first, after }: Path): boolean =>
   tokens[after]?.text === '|' || AFTER.has(tokens[after]?.text ?? '') || BEFORE.has(tokens[first - 1]?.text ?? '')
 
-/** `a`, `a.b` and `a.b[0]` of `a.b[0]`; none of one with a line break in it. */
+/** `a`, `a.b` and `a.b[0]` of `a.b[0]`; `a`, `b` and `a[b]` of `a[b]`; none of one with a line break in it. */
 function prefixesOf(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
+  /** What stands before brackets that are open. */
+  const outer: string[] = []
   let name = ''
-  for (const { text } of tokens) {
+  for (const { type, text } of tokens) {
     if (text.includes('\n')) return []
-    name += text
-    if (text !== '.' && text !== '[' && !isOpen(name)) names.push(name)
+    if (text === '[') {
+      outer.push(name + text)
+      name = ''
+      continue
+    }
+    name = text === ']' ? `${outer.pop() ?? ''}${name}]` : name + text
+    if (type === 'name' || text === ']') names.push(name)
   }
   return names
 }
-
-/** Whether it ends within brackets: `a[0`. */
-const isOpen = (name: string): boolean => name.lastIndexOf('[') > name.lastIndexOf(']')
 
 /** What becomes of filters: another name for them, and a filter that is put behind them. */
 interface Change {
@@ -135,13 +147,16 @@ const CHANGES: ReadonlyMap<string, Change> = new Map<string, Change>([
 ])
 const WITH_ATTRIBUTE = new Set(['join', 'sum'])
 
-function filterEdits({ tokens }: Tag): readonly Edit[] {
+function filterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
   const edits: Edit[] = []
   for (const [index, token] of tokens.entries()) {
     if (token.type !== 'name' || tokens[index - 1]?.text !== '|') continue
+    const change = CHANGES.get(token.text)
+    if (!change && !WITH_ATTRIBUTE.has(token.text)) continue
     const last = endOfArguments(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
-    const change = CHANGES.get(token.text)
+    // Where they lie in each other, the inner ones are read with each of the outer ones.
+    charge(args.length)
     if (change && change.isWanted?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end
       edits.push(

@@ -1,5 +1,6 @@
 /** @module Points in time as text. Depends on what it is given alone: there is no "now" in a template. */
-import { FilterProblem } from './filter-arguments.ts'
+import { FilterProblem, MOST_NUMBER_LENGTH } from './filter-arguments.ts'
+import type { Formatters } from './formatters.ts'
 
 const MONTHS = [
   'January',
@@ -34,9 +35,14 @@ interface Moment {
 }
 
 /** @param zone IANA's name; undefined: as the value is written, a number in UTC */
-export function dateText(value: unknown, format: string, zone: unknown): string {
+export function dateText(
+  value: unknown,
+  format: string,
+  zone: unknown,
+  zones: Formatters<Intl.DateTimeFormat>,
+): string {
   const moment = momentOf(value)
-  const offsetMinutes = zone === undefined ? moment.offsetMinutes : offsetIn(zone, moment.at)
+  const offsetMinutes = zone === undefined ? moment.offsetMinutes : offsetIn(zone, moment.at, zones)
   // Its fields in UTC are what clocks show there.
   const local = new Date(moment.at + offsetMinutes * 60_000)
   const two = (number: number): string => String(number).padStart(2, '0')
@@ -91,7 +97,8 @@ function momentOf(value: unknown): Moment {
     const at = Math.trunc(Math.abs(given) < MOST_SECONDS ? given * 1000 : given)
     return inRange({ at, offsetMinutes: 0 })
   }
-  const fields = typeof given === 'string' ? ISO.exec(given.trim())?.groups : undefined
+  const isDate = typeof given === 'string' && given.length <= MOST_NUMBER_LENGTH
+  const fields = isDate ? ISO.exec(given.trim())?.groups : undefined
   if (!fields) throw new FilterProblem('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
   const part = (name: string): number => Number(fields[name] ?? 0)
   const local = new Date(0)
@@ -116,24 +123,16 @@ function inRange(moment: Moment): Moment {
   return moment
 }
 
-/** Making a formatter takes a thousand times as long as using it. */
-const MOST_ZONES = 64
-const zones = new Map<string, Intl.DateTimeFormat>()
-
-function offsetIn(zone: unknown, at: number): number {
+function offsetIn(zone: unknown, at: number, zones: Formatters<Intl.DateTimeFormat>): number {
   if (typeof zone !== 'string' || zone === '' || zone.length > 64)
     throw new FilterProblem('needs a timezone such as "Europe/Berlin"')
-  let formatter = zones.get(zone)
-  if (!formatter) {
+  const formatter = zones.of(zone, () => {
     try {
-      formatter = new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' })
+      return new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' })
     } catch {
       throw new FilterProblem(`does not know the timezone "${zone}"`)
     }
-    const [oldest] = zones.keys()
-    if (zones.size >= MOST_ZONES && oldest !== undefined) zones.delete(oldest)
-    zones.set(zone, formatter)
-  }
+  })
   const name = formatter.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
   const [, sign, hours = '0', minutes = '0'] = /^GMT(?:([+-])(\d\d):(\d\d)(?::\d\d)?)?$/.exec(name) ?? []
   return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes))

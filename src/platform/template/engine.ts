@@ -8,14 +8,26 @@ import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
 import { KiB } from '../units.ts'
 import { adaptedSource, MISSING_FILTER } from './adapt.ts'
-import { dataFault, faultAt, isMissing, lengthFault, limitFault, missingFault, otherFault, saidBy } from './faults.ts'
+import {
+  dataFault,
+  divisionFault,
+  faultAt,
+  isMissing,
+  isUnknownName,
+  lengthFault,
+  limitFault,
+  missingFault,
+  otherFault,
+  saidBy,
+} from './faults.ts'
 import { FilterProblem } from './filter-arguments.ts'
-import { createFilters } from './filters.ts'
+import { createFilters, paidFilter } from './filters.ts'
 import {
   COMPILE_UNITS,
   COMPILE_UNITS_A_BYTE,
   MOST_COMPILED_BYTES,
   MOST_DATA_DEPTH,
+  MOST_HANDED_BYTES,
   MOST_KEPT_MEMORY_BYTES,
   MOST_MEMORY_BYTES,
   MOST_OUTPUT_BYTES,
@@ -92,7 +104,7 @@ const NO_VALUE = Symbol('no value')
 export function createEngine(): Engine & { state(): EngineState } {
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MOST_MEMORY_BYTES }))
   const newHost = (): Host => ({
-    instance: createMinijinja(module, OWN_UNITS),
+    instance: createMinijinja(module, { budget: OWN_UNITS, mostHandedBytes: MOST_HANDED_BYTES }),
     compiled: new Map(),
     compiledBytes: 0,
     isFresh: true,
@@ -101,23 +113,26 @@ export function createEngine(): Engine & { state(): EngineState } {
   let stumble: Stumble | undefined
   let unitsTaken = 0
 
-  const filters = createFilters((units) => host.instance.charge(units))
+  const charge = (units: number): void => host.instance.charge(units)
+  const filters = createFilters(charge)
 
   const newEnvironment = (): Environment => {
     host.instance.setBudget(OWN_UNITS)
     const environment = host.instance.newEnvironment()
     // It would tell of the machinery.
     environment.removeGlobal('debug')
-    for (const [name, filter] of Object.entries(filters))
+    for (const [name, filter] of Object.entries(filters.byName)) {
+      const paid = paidFilter(name, filter, charge)
       environment.addFilter(name, (value, ...given) => {
         try {
-          return filter(value, ...given)
+          return paid(value, ...given)
         } catch (error) {
           if (!(error instanceof FilterProblem)) throw error
           stumble ??= { type: 'filter', name, problem: error.message }
           return NO_VALUE
         }
       })
+    }
     environment.addFilter(MISSING_FILTER, (index) => {
       stumble ??= { type: 'missing', index: Number(index) }
       return NO_VALUE
@@ -137,7 +152,7 @@ export function createEngine(): Engine & { state(): EngineState } {
     host.isFresh = false
     const units = COMPILE_UNITS + COMPILE_UNITS_A_BYTE * source.length
     host.instance.setBudget(units)
-    const adapted = adaptedSource(source, { isForAll, charge: (more) => host.instance.charge(more) })
+    const adapted = adaptedSource(source, { isForAll, charge })
     const beforeBytes = host.instance.memoryBytes()
     // What is constant is worked out now, and can be larger than its source.
     const sizeBytes = (): number =>
@@ -207,6 +222,7 @@ export function createEngine(): Engine & { state(): EngineState } {
     const takenBefore = unitsTaken
     const run = (compiled: Compiled): string => {
       stumble = undefined
+      filters.beginRender()
       host.instance.setBudget(left)
       try {
         return compiled.environment.render(compiled.name, variablesFor(compiled, data), MOST_OUTPUT_BYTES)
@@ -224,7 +240,8 @@ export function createEngine(): Engine & { state(): EngineState } {
       const said = saidBy(error.message)
       if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
       if (stumble) return faultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
-      return isMissing(said) ? missingFault(part, said.line, undefined) : otherFault(part, said)
+      if (isMissing(said)) return missingFault(part, said.line, undefined)
+      return (isUnknownName(said) ? lint(part, source, known) : undefined) ?? otherFault(part, said)
     }
     let variables: readonly string[] = []
     stumble = undefined
@@ -272,9 +289,13 @@ export function createEngine(): Engine & { state(): EngineState } {
   const isKnown = (kind: 'filter' | 'test', name: string): boolean => {
     if (knownNames[kind].has(name)) return true
     const environment = newEnvironment()
-    environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
-    const answer = environment.render('known.txt', { name }, MOST_OUTPUT_BYTES) === 'true'
-    environment.free()
+    let answer: boolean
+    try {
+      environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
+      answer = environment.render('known.txt', { name }, MOST_OUTPUT_BYTES) === 'true'
+    } finally {
+      environment.free()
+    }
     if (answer) knownNames[kind].add(name)
     return answer
   }
@@ -303,6 +324,10 @@ export function createEngine(): Engine & { state(): EngineState } {
         if (typeof rendered !== 'string') {
           replaceLargeHost()
           return { kind: 'fault', fault: rendered }
+        }
+        if (hasNoNumber(rendered, text, dataJson)) {
+          replaceLargeHost()
+          return { kind: 'fault', fault: divisionFault(part) }
         }
         // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
         parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
@@ -338,6 +363,14 @@ export function createEngine(): Engine & { state(): EngineState } {
   }
 }
 
+/** Whether it prints what a division by zero gives; where source or data have such a word it may well be theirs. */
+function hasNoNumber(rendered: string, source: string, dataJson: string): boolean {
+  const [word] = /\bNaN\b|\binf\b/.exec(rendered) ?? []
+  if (word === undefined) return false
+  const own = new RegExp(word, 'i')
+  return !own.test(source) && !own.test(dataJson)
+}
+
 interface Variables {
   readonly sizeBytes: number
   readonly entries: readonly (readonly [string, unknown])[]
@@ -348,13 +381,23 @@ function variablesOf(dataJson: string): Variables | TemplateFault {
     return dataFault('limit', `template_data nests deeper than ${MOST_DATA_DEPTH} levels: make it flatter.`)
   let data: unknown
   try {
-    data = JSON.parse(dataJson)
+    data = LONG_NUMBER.test(dataJson) ? JSON.parse(dataJson, withWholeNumbers) : JSON.parse(dataJson)
   } catch {
     data = undefined
   }
   if (typeof data !== 'object' || data === null || Array.isArray(data))
     return dataFault('error', 'template_data must be a JSON object.')
   return { sizeBytes: dataJson.length, entries: Object.entries(data) }
+}
+
+/** Such as may be more than JavaScript's numbers hold; texts have them too, which does no harm. */
+const LONG_NUMBER = /\d{16}/
+
+/** Whole numbers of 64 bits as they are written: they are ids. Others that long are not exact, as in most languages. */
+function withWholeNumbers(_: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
+  if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d{1,20}$/.test(source ?? '')) return value
+  const whole = BigInt(source ?? 0)
+  return whole === BigInt.asIntN(64, whole) || whole === BigInt.asUintN(64, whole) ? whole : value
 }
 
 const ASCII_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/

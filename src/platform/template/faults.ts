@@ -1,6 +1,14 @@
 /** @module What is wrong with a template, as its author needs it, out of what minijinja says. */
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
+/** Characters of what is said, and of a variable's name: both may come from the template, which can be long. */
+const MOST_PROBLEM_CHARACTERS = 300
+const MOST_NAME_CHARACTERS = 100
+
+/** Cut off between two characters, with an ellipsis. */
+export const shortened = (text: string, most: number): string =>
+  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
+
 export function faultAt(
   part: TemplatePart,
   line: number | undefined,
@@ -8,7 +16,7 @@ export function faultAt(
   problem: string,
 ): TemplateFault {
   const at = line === undefined ? part : `${part}, line ${line}`
-  return { part, line, variable: undefined, kind, message: `${at}: ${problem}.` }
+  return { part, line, variable: undefined, kind, message: `${at}: ${shortened(problem, MOST_PROBLEM_CHARACTERS)}.` }
 }
 
 /** @param variable as it stands in the source, where it is known */
@@ -17,8 +25,9 @@ export function missingFault(
   line: number | undefined,
   variable: string | undefined,
 ): TemplateFault {
-  const what = variable === undefined ? 'a variable' : `the variable "${variable}"`
-  return { ...faultAt(part, line, 'undefined', `${what} is missing in template_data`), variable }
+  const name = variable === undefined ? undefined : shortened(variable, MOST_NAME_CHARACTERS)
+  const what = name === undefined ? 'a variable' : `the variable "${name}"`
+  return { ...faultAt(part, line, 'undefined', `${what} is missing in template_data`), variable: name }
 }
 
 /** Of a part as a whole. */
@@ -35,6 +44,14 @@ export const limitFault = (part: TemplatePart): TemplateFault =>
 
 export const lengthFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
   partFault(part, `is longer than ${mostBytes} bytes when it is rendered: make it shorter`)
+
+export const divisionFault = (part: TemplatePart): TemplateFault => ({
+  ...partFault(
+    part,
+    'comes to a number that is none, such as of a division by zero: ask first whether it divides by 0',
+  ),
+  kind: 'error',
+})
 
 export const sourceFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
   partFault(part, `is longer than ${mostBytes} bytes: make it shorter`)
@@ -62,6 +79,9 @@ export function saidBy(message: string): Said {
   return { text, line: line === undefined ? undefined : Number(line) }
 }
 
+/** What `map` and its like say of a filter or test that nobody has. */
+export const isUnknownName = ({ text }: Said): boolean => text === 'unknown filter' || text === 'unknown test'
+
 export const isMissing = ({ text }: Said): boolean => text === 'undefined value'
 
 const SYNTAX = 'syntax error: '
@@ -76,8 +96,14 @@ const BARE: Readonly<Record<string, string>> = {
   'unknown method': 'a method is unknown, or has other arguments',
 }
 
+/** What minijinja says of a whole number that a filter of ours cannot be given. */
+const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
+
 /** A fault of any other kind. */
 export function otherFault(part: TemplatePart, { text, line }: Said): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
+  const number = TOO_LARGE.exec(text)?.groups?.['number']
+  if (number !== undefined)
+    return faultAt(part, line, kind, `a filter cannot take the number ${number}: give it as a text in template_data`)
   return faultAt(part, line, kind, BARE[text] ?? text.replace(KIND, ''))
 }

@@ -11,6 +11,23 @@ export type Charge = (units: number) => void
 /** Widths and lengths beyond it are mistakes. */
 export const MOST_WIDTH = 10_000
 
+/** A text that is longer is no number and no date. */
+export const MOST_NUMBER_LENGTH = 400
+
+/** Characters of all texts in some values, also those in lists and mappings. */
+export function charactersIn(values: readonly unknown[]): number {
+  let characters = 0
+  // Not by recursion: lists may lie in each other as deep as they like.
+  const open: unknown[] = [...values]
+  while (open.length > 0) {
+    const value = open.pop()
+    if (typeof value === 'string') characters += value.length
+    else if (Array.isArray(value)) for (const item of value) open.push(item)
+    else if (value instanceof Map) for (const [key, item] of value) open.push(key, item)
+  }
+  return characters
+}
+
 export interface Arguments {
   /** The argument by its name, given as such or at its place; undefined: left out. */
   readonly get: (name: string) => unknown
@@ -36,7 +53,8 @@ export function textOf(value: unknown): string {
 }
 
 export function numberOf(value: unknown, what?: string): number {
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  const isText = typeof value === 'string' && value.length <= MOST_NUMBER_LENGTH && value.trim() !== ''
+  const number = isText ? Number(value) : value
   if (typeof number === 'bigint') return Number(number)
   if (typeof number !== 'number' || !Number.isFinite(number))
     throw new FilterProblem(what === undefined ? 'needs a number' : `needs a number ${what}`)

@@ -1,6 +1,7 @@
 /**
- * @module The filters that authors who know Jinja expect and minijinja has not, or has with other arguments. Each depends on its arguments alone, and takes
- * work from the render's budget. What they give is plain text: in HTML it is escaped.
+ * @module The filters that authors who know Jinja expect and minijinja has not, or has with other arguments. Each depends on its arguments alone. A unit for
+ * each character that it is given was taken from the render's budget before (`paidFilter`); it takes itself what it needs beyond that. What they give
+ * is plain text: in HTML it is escaped.
  */
 
 import { createCurrencyFilter } from './currency-filter.ts'
@@ -8,9 +9,11 @@ import { dateText } from './date-filter.ts'
 import {
   argumentsOf,
   type Charge,
+  charactersIn,
   charactersOf,
   FilterProblem,
   flagOf,
+  MOST_NUMBER_LENGTH,
   MOST_WIDTH,
   numberOf,
   sliceOf,
@@ -18,29 +21,62 @@ import {
   widthOf,
 } from './filter-arguments.ts'
 import { fixed, formatted } from './format-filter.ts'
+import { createFormatters } from './formatters.ts'
 import { wrapped } from './wrap-filter.ts'
 
 export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
 
-/** By name. @param charge of the render that is under way */
-export function createFilters(charge: Charge): Readonly<Record<string, Filter>> {
-  const currency = createCurrencyFilter()
-  const paid = (text: string): string => {
-    charge(text.length)
-    return text
+export interface Filters {
+  readonly byName: Readonly<Record<string, Filter>>
+  /** From now on another render pays for what is made once a render. */
+  beginRender(): void
+}
+
+/** What they are put into takes its values as its arguments. */
+const WITH_VALUES_AS_ARGUMENTS = new Set(['format'])
+
+/**
+ * A filter as the render pays for it: before it runs, by all texts that it is given. Its arguments are no longer than widths may be: only the value is what
+ * people write.
+ */
+export function paidFilter(name: string, filter: Filter, charge: Charge): Filter {
+  const isAnyLength = WITH_VALUES_AS_ARGUMENTS.has(name)
+  return (value, ...given) => {
+    charge(charactersIn([value, ...given]))
+    const args = given.flatMap((arg) => (arg instanceof Map ? [...(arg as Map<unknown, unknown>).values()] : [arg]))
+    if (!isAnyLength && args.some((arg) => charactersIn([arg]) > MOST_WIDTH))
+      throw new FilterProblem(`needs arguments of at most ${MOST_WIDTH} characters`)
+    return filter(value, ...given)
   }
-  const input = (value: unknown): string => paid(textOf(value))
+}
+
+/** @param charge of the render that is under way */
+export function createFilters(charge: Charge): Filters {
+  const currencies = createFormatters<Intl.NumberFormat>(charge)
+  const zones = createFormatters<Intl.DateTimeFormat>(charge)
+  const currency = createCurrencyFilter(currencies)
   /** What is looked at character by character, or taken apart. */
   const slowInput = (value: unknown): string => {
     const text = textOf(value)
     charge(SLOW_UNITS * text.length)
     return text
   }
-  return {
+  /** Taking a text apart into its characters is slow where some are of two units. */
+  const taken = (text: string): string | readonly string[] => {
+    const characters = charactersOf(text)
+    if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
+    return characters
+  }
+  const encoded = (text: string): string => {
+    const given = percentEncoded(text)
+    charge(given.length)
+    return given
+  }
+  const byName: Readonly<Record<string, Filter>> = {
     center: (value, ...given) => {
-      const text = input(value)
+      const text = textOf(value)
       const width = widthOf(argumentsOf(given, ['width']).get('width'), 'width', 80)
-      const padding = width - lengthOf(text)
+      const padding = width - taken(text).length
       if (padding <= 0) return text
       // Which side has one more is as Python decides it.
       const left = Math.floor(padding / 2) + (padding & width & 1)
@@ -57,7 +93,7 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
       const zone = args.get('timezone')
       if (typeof format !== 'string' || format.length > MOST_WIDTH) throw new FilterProblem('needs a format')
       charge((zone === undefined ? PIECE_UNITS : INTL_UNITS) + SLOW_UNITS * format.length)
-      return dateText(value, format, zone)
+      return dateText(value, format, zone, zones)
     },
     filesizeformat: (value, ...given) =>
       fileSize(numberOf(value, 'of bytes'), flagOf(argumentsOf(given, ['binary']).get('binary'), false)),
@@ -67,11 +103,11 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
       if (number !== undefined) return String(number)
       return String(numberOf(argumentsOf(given, ['default']).get('default') ?? 0, 'as default'))
     },
-    format: (value, ...given) => formatted(input(value), given, charge),
+    format: (value, ...given) => formatted(textOf(value), given, charge),
     indent: (value, ...given) => {
       const args = argumentsOf(given, ['width', 'first', 'blank'])
       const width = args.get('width')
-      const by = typeof width === 'string' ? width.slice(0, MOST_WIDTH) : ' '.repeat(widthOf(width, 'width', 4))
+      const by = typeof width === 'string' ? width : ' '.repeat(widthOf(width, 'width', 4))
       const lines = linesOf(slowInput(value))
       charge(lines.length * by.length)
       const isBlankToo = flagOf(args.get('blank'), false)
@@ -81,8 +117,11 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
     int: (value, ...given) => {
       const args = argumentsOf(given, ['default', 'base'])
       const base = widthOf(args.get('base'), 'base', 10, 2)
-      if (typeof value === 'bigint') return value
       if (base !== 10) throw new FilterProblem('knows numbers of base 10 only')
+      if (typeof value === 'bigint') {
+        if (value !== BigInt.asIntN(64, value)) throw new FilterProblem('needs a smaller number')
+        return value
+      }
       const number = parsedNumber(value)
       if (number === undefined) return Math.trunc(numberOf(args.get('default') ?? 0, 'as default'))
       if (Math.abs(number) > MOST_WHOLE_NUMBER) throw new FilterProblem('needs a smaller number')
@@ -96,6 +135,7 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
         throw new FilterProblem('needs a method: "common", "ceil" or "floor"')
       const number = numberOf(value)
       if (precision > MOST_ROUNDED_DIGITS) return String(number)
+      charge(ROUNDING_UNITS)
       if (method === 'common') return String(Number(fixed(Math.abs(number), precision)) * Math.sign(number))
       const factor = 10 ** precision
       return String((method === 'ceil' ? Math.ceil(number * factor) : Math.floor(number * factor)) / factor)
@@ -104,23 +144,24 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
       const args = argumentsOf(given, ['length', 'killwords', 'end', 'leeway'])
       const end = textOf(args.get('end') ?? '...')
       const length = widthOf(args.get('length'), 'length', 255)
-      const text = input(value)
-      const characters = charactersOf(text)
-      const kept = length - lengthOf(end)
-      if (kept < 0) throw new FilterProblem(`needs a length of at least ${lengthOf(end)}, for what it ends with`)
+      const text = textOf(value)
+      const endLength = taken(end).length
+      const kept = length - endLength
+      if (kept < 0) throw new FilterProblem(`needs a length of at least ${endLength}, for what it ends with`)
+      const characters = taken(text)
       if (characters.length <= length + widthOf(args.get('leeway'), 'leeway', 5)) return text
       const start = sliceOf(characters, 0, kept)
       const lastSpace = flagOf(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
       return (lastSpace < 0 ? start : start.slice(0, lastSpace)) + end
     },
     urlencode: (value) => {
-      if (typeof value !== 'object' || value === null) return paid(percentEncoded(input(value)))
+      if (typeof value !== 'object' || value === null) return encoded(textOf(value))
       if (!(value instanceof Map) && !Array.isArray(value))
         throw new FilterProblem('needs a text, mapping or list of pairs')
       return [...(value as Iterable<unknown>)]
         .map((pair) => {
           charge(PIECE_UNITS)
-          return `${queryPart(pair, 0, paid)}=${queryPart(pair, 1, paid)}`
+          return `${queryPart(pair, 0, encoded)}=${queryPart(pair, 1, encoded)}`
         })
         .join('&')
     },
@@ -151,17 +192,21 @@ export function createFilters(charge: Charge): Readonly<Record<string, Filter>> 
         .filter(([, of]) => of !== undefined && of !== null)
         .map(([name, of]) => {
           charge(PIECE_UNITS)
-          const key = input(name)
+          const key = slowInput(name)
           if (/[\s/>=]/.test(key) || key === '') throw new FilterProblem(`cannot have the attribute name "${key}"`)
-          return `${escaped(key)}="${escaped(input(of))}"`
+          return `${escaped(key)}="${escaped(slowInput(of))}"`
         })
       return (isSpaced && attributes.length > 0 ? ' ' : '') + attributes.join(' ')
     },
   }
+  return {
+    byName,
+    beginRender() {
+      currencies.beginRender()
+      zones.beginRender()
+    },
+  }
 }
-
-/** Texts that are longer are no numbers. */
-const MOST_NUMBER_LENGTH = 400
 
 /** Whole numbers beyond it are not exact in minijinja. */
 const MOST_WHOLE_NUMBER = 2 ** 62
@@ -174,7 +219,8 @@ function parsedNumber(value: unknown): number | undefined {
   if (typeof value === 'boolean') return Number(value)
   if (typeof value === 'bigint') return Number(value)
   if (typeof value === 'string' && value.length > MOST_NUMBER_LENGTH) return undefined
-  if (typeof value === 'string' && !/^\s*[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?\s*$/i.test(value)) return undefined
+  if (typeof value === 'string' && !/^\s*[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?\s*$/i.test(value))
+    return undefined
   const number = typeof value === 'string' ? Number(value.replaceAll('_', '')) : value
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
@@ -183,10 +229,10 @@ function parsedNumber(value: unknown): number | undefined {
 const SLOW_UNITS = 12
 const WRAP_UNITS = 30
 const PIECE_UNITS = 100
-/** For a zone or language: as if its formatter were made each time, since what is kept must not decide what a render takes. */
+/** For a number whose digits are all written to find out how it is rounded. */
+const ROUNDING_UNITS = 200
+/** For a zone or language, beside its formatter. */
 const INTL_UNITS = 5000
-
-const lengthOf = (text: string): number => charactersOf(text).length
 
 /** As Python's `splitlines` takes a text that ends with one more line break. */
 const linesOf = (text: string): readonly string[] => {
@@ -210,11 +256,9 @@ const percentEncoded = (text: string): string =>
     .replace(/[!'()*]/g, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%2F', '/')
 
-function queryPart(pair: unknown, index: number, paid: (text: string) => string): string {
+function queryPart(pair: unknown, index: number, encoded: (text: string) => string): string {
   if (!Array.isArray(pair) || pair.length !== 2) throw new FilterProblem('needs a text, mapping or list of pairs')
-  return paid(percentEncoded(paid(textOf(pair[index]))))
-    .replaceAll('/', '%2F')
-    .replaceAll('%20', '+')
+  return encoded(textOf(pair[index])).replaceAll('/', '%2F').replaceAll('%20', '+')
 }
 
 const PREFIXES = ['k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y']

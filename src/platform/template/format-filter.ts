@@ -3,7 +3,7 @@ import { type Charge, FilterProblem, MOST_WIDTH, numberOf, textOf } from './filt
 
 const MOST_DIGITS = 50
 /** Units for each conversion. */
-const CONVERSION_UNITS = 100
+const CONVERSION_UNITS = 300
 /** Largest number below which toFixed writes no exponent. */
 const FIXED_UNTIL = 1e21
 
@@ -48,7 +48,7 @@ export function formatted(pattern: string, given: readonly unknown[], charge: Ch
 function convert(value: unknown, type: string, flags: string, precision: number | undefined): string {
   switch (type) {
     case 's':
-      return precision === undefined ? textOf(value) : [...textOf(value)].slice(0, precision).join('')
+      return precision === undefined ? textOf(value) : startOf(textOf(value), precision)
     case 'c':
       return typeof value === 'string' ? value.slice(0, 2) : String.fromCodePoint(codePointOf(value))
     case 'd':
@@ -78,6 +78,10 @@ function convert(value: unknown, type: string, flags: string, precision: number 
       throw new FilterProblem(`does not know "%${type}"`)
   }
 }
+
+/** The first characters of a text; each has one or two units of UTF-16. */
+const startOf = (text: string, characters: number): string =>
+  [...text.slice(0, 2 * characters)].slice(0, characters).join('')
 
 function integerOf(value: unknown): bigint {
   if (typeof value === 'bigint') return value
@@ -125,6 +129,7 @@ function general(number: number, digits: number, type: string): string {
 }
 
 function padded(text: string, flags: string, width: number, type: string): string {
+  if (text.length >= 2 * width) return text
   const missing = width - [...text].length
   if (missing <= 0) return text
   if (flags.includes('-')) return text + ' '.repeat(missing)

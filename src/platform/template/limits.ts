@@ -22,12 +22,16 @@ export const COMPILE_UNITS_A_BYTE = 8
 export const MOST_MEMORY_BYTES = 64 * MiB
 /** An instance that took more is replaced; whether a template has enough memory must not depend on those before it. */
 export const MOST_KEPT_MEMORY_BYTES = 48 * MiB
+/** What one call of a filter that is not minijinja's own is handed, in UTF-8. */
+export const MOST_HANDED_BYTES = 8 * MiB
 /** What templates that are kept compiled take, as far as it can be told. */
 export const MOST_COMPILED_BYTES = 24 * MiB
 
 /** Requests of one account that wait, and what their texts take. */
 export const MOST_WAITING = 2000
 export const MOST_WAITING_BYTES = 64 * MiB
+/** Of an account's requests and bytes, what those of `bulk` may take: the rest is free for clients that wait for an answer. */
+export const MOST_BULK_SHARE = 0.5
 /** Of all accounts. */
 export const MOST_WAITING_BYTES_OF_ALL = 256 * MiB
 /** What a request counts beside its texts. */
@@ -38,9 +42,14 @@ export const STRIKES = 5
 export const STRIKE_MS = minutes(1)
 export const PENALTY_SHARE = 0.1
 
-/** A Worker is looked at so often while it works, and is dead when it has said nothing in so many looks: a long pause of the process is one look. */
+/**
+ * A Worker is looked at so often while it works, and is dead when it has said nothing in so many looks: between two and three seconds, since the first may
+ * come at once. A long pause of the process is one look.
+ */
 export const LOOK_MS = seconds(1)
-export const MOST_SILENT_LOOKS = 5
+export const MOST_SILENT_LOOKS = 3
+/** So long nothing is rendered for an account whose template silenced a Worker: what got by the budget once does it again. */
+export const REFUSAL_MS = minutes(1)
 export const MOST_LOOKS_WHILE_STARTING = 30
 /** A Worker with nothing to do ends, and with it its memory. */
 export const IDLE_MS = minutes(1)

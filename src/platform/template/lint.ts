@@ -11,6 +11,15 @@ export interface KnownNames {
   isTest(name: string): boolean
 }
 
+/** They take the name of a filter or test as a text, as their first or second argument. */
+const BY_NAME: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly place: 0 | 1 }> = new Map([
+  ['map', { kind: 'filter', place: 0 }],
+  ['select', { kind: 'test', place: 0 }],
+  ['reject', { kind: 'test', place: 0 }],
+  ['selectattr', { kind: 'test', place: 1 }],
+  ['rejectattr', { kind: 'test', place: 1 }],
+] as const)
+
 /** The first such fault; undefined: none. */
 export function lint(part: TemplatePart, source: string, known: KnownNames): TemplateFault | undefined {
   for (const tag of tagsOf(source)) {
@@ -22,9 +31,10 @@ export function lint(part: TemplatePart, source: string, known: KnownNames): Tem
         'syntax',
         `"${keyword.text}" is not available, a template stands by itself`,
       )
-    for (const [token, kind] of namesIn(tag)) {
-      const isKnown = kind === 'filter' ? known.isFilter(token.text) : known.isTest(token.text)
-      if (!isKnown) return faultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${token.text}" is unknown`)
+    for (const [token, kind] of [...namesIn(tag), ...namesInTexts(tag)]) {
+      const name = token.type === 'string' ? token.text.slice(1, -1) : token.text
+      const isKnown = kind === 'filter' ? known.isFilter(name) : known.isTest(name)
+      if (!isKnown) return faultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${name}" is unknown`)
     }
   }
   return undefined
@@ -39,6 +49,18 @@ function* namesIn({ type, tokens }: Tag): Generator<readonly [Token, 'filter' | 
     const isTested = before?.text === 'is' || (before?.text === 'not' && first?.text === 'is')
     // `x is not none`: the name is the one behind `not`. What is called `is` in a mapping or behind a point is no operator.
     if (isTested && token.text !== 'not' && before?.type === 'name') yield [token, 'test']
+  }
+}
+
+/** `map("upper")`, `selectattr("price", "gt", 5)`. */
+function* namesInTexts({ tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
+  for (const [index, { text }] of tokens.entries()) {
+    const found = tokens[index - 1]?.text === '|' && tokens[index + 1]?.text === '(' ? BY_NAME.get(text) : undefined
+    if (!found) continue
+    const at = index + 2 + 2 * found.place
+    const [before, token, next] = [tokens[at - 1], tokens[at], tokens[at + 1]]
+    const isArgument = before?.text === (found.place === 0 ? '(' : ',') && (next?.text === ',' || next?.text === ')')
+    if (isArgument && token?.type === 'string' && /^.[A-Za-z_]\w*.$/.test(token.text)) yield [token, found.kind]
   }
 }
 

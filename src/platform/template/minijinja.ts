@@ -81,15 +81,23 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const FREE_BYTES = 1024
 const BYTES_OF_A_UNIT = 32
 
-/**
- * @param module minijinja_js_bg.wasm with a meter in it
- * @param budget units for making it
- */
-export function createMinijinja(module: WebAssembly.Module, budget: number): MinijinjaInstance {
+export interface MinijinjaOptions {
+  /** Units for making it. */
+  readonly budget: number
+  /** Of texts that one call of a filter is handed: the same text in a list is handed as often as it is there. More uses up the budget. */
+  readonly mostHandedBytes: number
+}
+
+/** @param module minijinja_js_bg.wasm with a meter in it */
+export function createMinijinja(
+  module: WebAssembly.Module,
+  { budget, mostHandedBytes }: MinijinjaOptions,
+): MinijinjaInstance {
   const handles: unknown[] = [...new Array<undefined>(FIRST_CONSTANT), ...CONSTANTS]
   const freeHandles: number[] = []
   let bytes = new Uint8Array(0)
   let words = new DataView(bytes.buffer)
+  let handedBytes = 0
 
   const toHandle = (value: unknown): number => {
     const handle = freeHandles.pop() ?? handles.length
@@ -170,7 +178,11 @@ export function createMinijinja(module: WebAssembly.Module, budget: number): Min
       const text = of(value)
       answerText(at, typeof text === 'string' ? text : undefined)
     },
-    __wbindgen_string_new: (address: number, size: number) => toHandle(textAt(address, size)),
+    __wbindgen_string_new: (address: number, size: number) => {
+      handedBytes += size
+      if (handedBytes > mostHandedBytes) charge(Number.POSITIVE_INFINITY)
+      return toHandle(textAt(address, size))
+    },
     __wbindgen_boolean_get: (value: number) => {
       const given = of(value)
       return typeof given === 'boolean' ? Number(given) : 2
@@ -237,9 +249,10 @@ export function createMinijinja(module: WebAssembly.Module, budget: number): Min
     __wbg_call_672a4d21634d4a24: guarded((callee: number, self: number) =>
       toHandle(Reflect.apply(of(callee) as () => unknown, of(self), [])),
     ),
-    __wbg_apply_36be6a55257c99bf: guarded((callee: number, self: number, args: number) =>
-      toHandle(Reflect.apply(of(callee) as JsFilter, of(self), of(args) as unknown[])),
-    ),
+    __wbg_apply_36be6a55257c99bf: guarded((callee: number, self: number, args: number) => {
+      handedBytes = 0
+      return toHandle(Reflect.apply(of(callee) as JsFilter, of(self), of(args) as unknown[]))
+    }),
     __wbg_instanceof_ArrayBuffer_e14585432e3737fc: (value: number) => Number(of(value) instanceof ArrayBuffer),
     __wbg_instanceof_Map_f3469ce2244d2430: (value: number) => Number(of(value) instanceof Map),
     __wbg_instanceof_Uint8Array_17156bcf118086a9: (value: number) => Number(of(value) instanceof Uint8Array),
@@ -318,6 +331,7 @@ export function createMinijinja(module: WebAssembly.Module, budget: number): Min
         }),
       render: (name, data, mostBytes) =>
         answered((at) => {
+          handedBytes = 0
           exports.environment_renderTemplate(at, environment, ...put(name), toHandle(data))
           const [address, sizeBytes, error, isError] = [word(at), word(at + 4), word(at + 8), word(at + 12)]
           done()

@@ -1,5 +1,5 @@
 /**
- * @module What renders templates, as the rest of the service sees it. Types only; `start-renderer.ts` makes it. Templates and data are of tenants who are
+ * @module What renders templates, as the rest of the service sees it; `start-renderer.ts` makes it. Templates and data are of tenants who are
  * not trusted: every render has a bound on time, memory and output, and none holds up another account for long.
  */
 
@@ -48,10 +48,17 @@ export interface RenderRequest {
   readonly dataJson: string
 }
 
+/** Code of the error with which a `bulk` request is rejected that the renderer did not survive. Several times in a row it is the template's fault. */
+export const RENDER_INTERRUPTED = 'render_interrupted'
+
 export interface Renderer {
-  /** Renders, with the same result for the same request for good. Rejects only when the renderer was closed or broke down; tried again it may work. */
+  /** Renders, with the same result for the same request for good. Rejects only when the renderer has no room, was closed or broke down; tried again it may work. */
   render(request: RenderRequest): Promise<RenderOutcome>
   /** Faults of syntax, all parts. */
   check(request: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]>
+  /** Throws the 503 of a request of the account, of so many bytes, that would not be taken now: asked before they are read. */
+  requireRoom(accountId: number, sizeBytes: number): void
+  /** Refuses from now on, and whoever waits; what is being rendered is still answered. */
+  drain(): void
   close(): void
 }

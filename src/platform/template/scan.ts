@@ -103,7 +103,7 @@ function endOfText(source: string, start: number): number {
   return source.length
 }
 
-/** A variable as it stands in the source: `user.name`, `items[0].price`. */
+/** A variable as it stands in the source: `user.name`, `items[0].price`, `prices[order.currency]`. */
 export interface Path {
   readonly start: number
   readonly end: number
@@ -154,6 +154,17 @@ function endOfPath(tokens: readonly Token[], first: number): number {
     const [a, b, c] = [tokens[last + 1], tokens[last + 2], tokens[last + 3]]
     if (a?.text === '.' && b?.type === 'name') last += 2
     else if (a?.text === '[' && (b?.type === 'string' || b?.type === 'number') && c?.text === ']') last += 3
-    else return last
+    else if (a?.text === '[' && b?.type === 'name' && !KEYWORDS.has(b.text)) {
+      const end = endOfNames(tokens, last + 2) + 1
+      if (tokens[end]?.text !== ']') return last
+      last = end
+    } else return last
   }
+}
+
+/** Index of the last token of `a.b.c`. */
+function endOfNames(tokens: readonly Token[], first: number): number {
+  let last = first
+  while (tokens[last + 1]?.text === '.' && tokens[last + 2]?.type === 'name') last += 2
+  return last
 }

@@ -1,7 +1,7 @@
 /**
  * @module The renderer on the main thread: who waits, whose turn it is, and the one Worker that renders, begun with the first template. A request waits in
- * its account's queue; accounts take turns, `bulk` only while nobody has anything else. A request that ends the Worker, or keeps it busy for five
- * seconds, is the only one that suffers.
+ * its account's queue; accounts take turns, `bulk` only while nobody has anything else. A request that ends the Worker is the only one that suffers; an
+ * account whose request keeps it busy for more than two seconds is refused for a minute.
  *
  * waiting → at work → answered
  */
@@ -12,6 +12,7 @@ import { dataFault, sourceFault } from './faults.ts'
 import {
   IDLE_MS,
   LOOK_MS,
+  MOST_BULK_SHARE,
   MOST_DATA_BYTES,
   MOST_LOOKS_WHILE_STARTING,
   MOST_SILENT_LOOKS,
@@ -20,12 +21,20 @@ import {
   MOST_WAITING_BYTES,
   MOST_WAITING_BYTES_OF_ALL,
   PENALTY_SHARE,
+  REFUSAL_MS,
   REQUEST_BYTES,
   STRIKE_MS,
   STRIKES,
 } from './limits.ts'
 import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
-import type { Renderer, RenderOutcome, RenderRequest, TemplateFault, TemplateSource } from './renderer.ts'
+import {
+  RENDER_INTERRUPTED,
+  type Renderer,
+  type RenderOutcome,
+  type RenderRequest,
+  type TemplateFault,
+  type TemplateSource,
+} from './renderer.ts'
 
 export interface RendererOptions {
   readonly clock: Clock
@@ -39,6 +48,7 @@ type Urgency = RenderRequest['urgency']
 interface Job {
   readonly id: number
   readonly accountId: number
+  readonly urgency: Urgency
   readonly sizeBytes: number
   readonly message: (share: number) => ToRenderWorker
   readonly answer: (message: FromRenderWorker) => void
@@ -50,12 +60,16 @@ interface Queue {
   readonly jobs: Readonly<Record<Urgency, Job[]>>
   count: number
   sizeBytes: number
+  /** Of `sizeBytes`, what the jobs of `bulk` have. */
+  bulkBytes: number
 }
 
 /** An account whose renders ran out of something lately. */
 interface Offender {
   strikes: readonly Millis[]
   penaltyUntil: Millis
+  /** Nothing is rendered for it. */
+  refusedUntil: Millis
 }
 
 interface Running {
@@ -63,6 +77,17 @@ interface Running {
   isReady: boolean
   silentLooks: number
 }
+
+const FULL = 'Too many of your templates wait to be rendered; try again in a moment.'
+const FULL_FOR_ALL = 'Too many templates wait to be rendered; try again in a moment.'
+const REFUSED = 'One of your templates took far too long; make it do less, and try again in a minute.'
+const PENALTY = 'Your templates ran out of time or memory several times; bulk mail is not rendered for a minute.'
+const ENDING = 'The service is stopping; try again in a moment.'
+
+const refusal = (message: string, retryAfterSeconds = 1): AppError =>
+  new AppError(503, 'server_busy', message, { retryAfterSeconds })
+
+const jobsOf = ({ jobs }: Queue): readonly Job[] => [...jobs.now, ...jobs.bulk]
 
 const NO_ANSWER = dataFault('limit', 'The template takes too much time or memory: make it do less.')
 
@@ -77,6 +102,7 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
   let timer: Timer | undefined
   let isWatchingWork = false
   let isClosed = false
+  let isDraining = false
   let lastId = 0
 
   const start = (): Running => {
@@ -104,13 +130,14 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
       message.type === 'rendered'
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
-    if (isLimit) strike(job.accountId)
+    // Bulk is rendered when nobody else has anything, so what it wastes is its own.
+    if (isLimit && job.urgency === 'now') strike(job.accountId)
     job.answer(message)
     pump()
   }
 
   /** Answers for the request that a dead Worker had in hand, and goes on with a new one. */
-  const bury = (dead: Running, reason: string): void => {
+  const bury = (dead: Running, reason: string, isSilent = false): void => {
     running = undefined
     dead.worker.terminate()
     const guilty = current
@@ -121,7 +148,10 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
       if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
         strike(guilty.accountId)
-        guilty.fail(NO_ANSWER)
+        if (isSilent) refuse(guilty.accountId)
+        // A client is told that its template is at fault. Of a recipient it says nothing for good: another time it may work.
+        if (guilty.urgency === 'now') guilty.fail(NO_ANSWER)
+        else guilty.reject(new AppError(503, RENDER_INTERRUPTED, NO_ANSWER.message, { retryAfterSeconds: 1 }))
       }
     }
     pump()
@@ -132,7 +162,48 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
     const known = offenders.get(accountId)
     const strikes = [...(known?.strikes ?? []).filter((at) => at > now - STRIKE_MS), now].slice(-STRIKES)
     const penaltyUntil = strikes.length === STRIKES ? now + STRIKE_MS : (known?.penaltyUntil ?? now)
-    offenders.set(accountId, { strikes, penaltyUntil })
+    offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
+  }
+
+  /** For a while; those that wait as well. */
+  const refuse = (accountId: number): void => {
+    const offender = offenders.get(accountId)
+    if (offender) offender.refusedUntil = clock.now() + REFUSAL_MS
+    const queue = queues.get(accountId)
+    if (!queue) return
+    forget(accountId, queue)
+    for (const job of jobsOf(queue)) job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
+  }
+
+  const forget = (accountId: number, queue: Queue): void => {
+    queues.delete(accountId)
+    turns.now.delete(accountId)
+    turns.bulk.delete(accountId)
+    allBytes -= queue.sizeBytes
+  }
+
+  /** Why a request of so many bytes is not taken; undefined: it is. */
+  const refusalFor = (accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined => {
+    if (isDraining) return refusal(ENDING)
+    const refusedMs = (offenders.get(accountId)?.refusedUntil ?? 0) - clock.now()
+    if (refusedMs > 0) return refusal(REFUSED, Math.ceil(refusedMs / 1000))
+    const queue = queues.get(accountId)
+    const bulkRefusal = urgency === 'bulk' ? refusalOfBulk(accountId, sizeBytes) : undefined
+    if (bulkRefusal) return bulkRefusal
+    if (queue && (queue.count >= MOST_WAITING || queue.sizeBytes + sizeBytes > MOST_WAITING_BYTES)) return refusal(FULL)
+    return allBytes + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
+  }
+
+  /** Of an account's room half is for what is not bulk; and what a tenth of the units is too little for is not bulk's to fail by. */
+  const refusalOfBulk = (accountId: number, sizeBytes: number): AppError | undefined => {
+    const penaltyMs = (offenders.get(accountId)?.penaltyUntil ?? 0) - clock.now()
+    if (penaltyMs > 0) return refusal(PENALTY, Math.ceil(penaltyMs / 1000))
+    const queue = queues.get(accountId)
+    if (!queue) return undefined
+    const isFull =
+      queue.jobs.bulk.length >= MOST_WAITING * MOST_BULK_SHARE ||
+      queue.bulkBytes + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
+    return isFull ? refusal(FULL) : undefined
   }
 
   const shareOf = (accountId: number): number => {
@@ -140,24 +211,23 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
     if (!offender) return 1
     const now = clock.now()
     if (offender.penaltyUntil > now) return PENALTY_SHARE
-    if (offender.strikes.every((at) => at <= now - STRIKE_MS)) offenders.delete(accountId)
+    if (offender.strikes.every((at) => at <= now - STRIKE_MS) && offender.refusedUntil <= now)
+      offenders.delete(accountId)
     return 1
   }
 
   const enqueue = (urgency: Urgency, job: Job): void => {
-    const queue = queues.get(job.accountId) ?? { jobs: { now: [], bulk: [] }, count: 0, sizeBytes: 0 }
-    const isFull = queue.count >= MOST_WAITING || queue.sizeBytes + job.sizeBytes > MOST_WAITING_BYTES
-    if (isFull || allBytes + job.sizeBytes > MOST_WAITING_BYTES_OF_ALL) {
-      const message = isFull
-        ? 'Too many of your templates wait to be rendered; try again in a moment.'
-        : 'Too many templates wait to be rendered; try again in a moment.'
-      job.reject(new AppError(503, 'server_busy', message, { retryAfterSeconds: 1 }))
+    const refused = refusalFor(job.accountId, job.sizeBytes, urgency)
+    if (refused) {
+      job.reject(refused)
       return
     }
+    const queue = queues.get(job.accountId) ?? { jobs: { now: [], bulk: [] }, count: 0, sizeBytes: 0, bulkBytes: 0 }
     queues.set(job.accountId, queue)
     queue.jobs[urgency].push(job)
     queue.count++
     queue.sizeBytes += job.sizeBytes
+    if (urgency === 'bulk') queue.bulkBytes += job.sizeBytes
     allBytes += job.sizeBytes
     turns[urgency].add(job.accountId)
     pump()
@@ -174,6 +244,7 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
     if (queue.jobs[urgency].length > 0) turns[urgency].add(accountId)
     queue.count--
     queue.sizeBytes -= job.sizeBytes
+    if (urgency === 'bulk') queue.bulkBytes -= job.sizeBytes
     allBytes -= job.sizeBytes
     if (queue.count === 0) queues.delete(accountId)
     return job
@@ -184,7 +255,7 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
       current = dequeue('now') ?? dequeue('bulk')
       if (current) {
         running ??= start()
-        running.worker.postMessage(current.message(shareOf(current.accountId)))
+        running.worker.postMessage(current.message(current.urgency === 'bulk' ? 1 : shareOf(current.accountId)))
       }
     }
     watch()
@@ -210,7 +281,7 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
     }
     running.silentLooks++
     if (running.silentLooks < (running.isReady ? MOST_SILENT_LOOKS : MOST_LOOKS_WHILE_STARTING)) watch()
-    else bury(running, 'it has said nothing for too long')
+    else bury(running, 'it has said nothing for too long', true)
   }
 
   const submit = <T>(
@@ -228,6 +299,7 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
       enqueue(urgency, {
         id,
         accountId,
+        urgency,
         sizeBytes: sizeOf(source.subject, source.html, source.text, dataJson),
         message: (share) => message(id, share),
         answer: (given) => {
@@ -258,15 +330,23 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
         (message) => (message.type === 'checked' ? message.faults : undefined),
         (fault) => [fault],
       ),
+    requireRoom(accountId, sizeBytes) {
+      const refused = refusalFor(accountId, REQUEST_BYTES + sizeBytes)
+      if (refused) throw refused
+    },
+    drain() {
+      isDraining = true
+      for (const [accountId, queue] of [...queues]) {
+        forget(accountId, queue)
+        for (const job of jobsOf(queue)) job.reject(refusal(ENDING))
+      }
+    },
     close() {
       isClosed = true
       timer?.cancel()
       running?.worker.terminate()
       running = undefined
-      const open = [
-        ...(current ? [current] : []),
-        ...[...queues.values()].flatMap(({ jobs }) => [...jobs.now, ...jobs.bulk]),
-      ]
+      const open = [...(current ? [current] : []), ...[...queues.values()].flatMap(jobsOf)]
       current = undefined
       queues.clear()
       allBytes = 0

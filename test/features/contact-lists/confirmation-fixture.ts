@@ -1,4 +1,6 @@
 /** @module An account with contact lists whose confirmations and welcomes are sent, and a look at what waits, what was sent and what the links do. */
+import { type SubscribeInput, subscribe } from '#features/contact-lists/subscribe.ts'
+import { getList } from '#features/contacts/lists.ts'
 import { unsubscribe } from '#features/unsubscribe/unsubscribe.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
@@ -119,6 +121,14 @@ export async function ask(service: Pick<EmailApi, 'url'>, method: string, path: 
     buttons: [...text.matchAll(/<button>([^<]+)<\/button>/g)].map(([, label]) => label ?? ''),
   }
 }
+
+/** Puts an address on a list as a form does. */
+export const sign = (service: EmailApi, list: string, input: Partial<SubscribeInput> = {}) =>
+  subscribe(service.app, {
+    list: getList(service.app.db, service.actor.accountId, list),
+    email: ADDRESS,
+    ...input,
+  })
 
 /** Row id of a contact list by its public id. */
 export const listRow = ({ app }: Pick<EmailApi, 'app'>, id: string): number =>

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
-import { ADDRESS, ask, type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+import { ADDRESS, ask, type Confirming, createConfirming, leave, sign } from './confirmation-fixture.ts'
 
 const ASKS = { status: 200, heading: 'Confirm your subscription?', buttons: ['Confirm'] }
 const CONFIRMED = { status: 200, heading: 'Your subscription is confirmed', buttons: [] }
@@ -74,7 +74,9 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
       ...before,
       status: 'active',
       subscribed_at: new Date(service.clock.now()).toISOString(),
+      confirmed_at: new Date(service.clock.now()).toISOString(),
     })
+    expect(before['confirmed_at']).toBeNull()
     expect([await ask(service, 'POST', path), await ask(service, 'GET', path)]).toEqual([ALREADY, ALREADY])
     expect(service.audited('contact.confirmed')).toEqual([{ list_id: list, by: 'recipient' }])
   })
@@ -190,6 +192,22 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await ask(service, 'POST', again)).toEqual(GONE)
   })
 
+  test('an address that nothing is sent to any more cannot be confirmed: its link says that it no longer works', async () => {
+    await using service = await createConfirming()
+    const list = await service.list({
+      welcome_email_enabled: true,
+      welcome_email_subject: 'Hi',
+      welcome_email_text_body: 'Hi',
+    })
+    await service.add(list, { email: ADDRESS })
+    const path = await service.link()
+    await service.api('POST', '/v1/suppressions', { email_address: ADDRESS })
+    expect([await ask(service, 'GET', path), await ask(service, 'POST', path)]).toEqual([REFUSED, REFUSED])
+    expect([await service.contact(list), service.waiting()]).toMatchObject([{ status: 'pending' }, []])
+    await service.api('DELETE', `/v1/suppressions/${ADDRESS}`)
+    expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
+  })
+
   test('a paused account changes nothing for whoever confirms', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -209,7 +227,26 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
       expectRefusal(await service.add(list, body), 422, 'no_verified_domain')
     expect(service.stored()).toEqual(before)
     const added = await service.add(list, { ...bulk, confirmed: true })
-    expect([added.status, at(added.body, 'data')]).toEqual([201, { inserted: 2, total_requested: 2 }])
+    expect([added.status, at(added.body, 'data')]).toEqual([201, { inserted: 2, duplicates: 0, total_requested: 2 }])
+  })
+
+  test('the word of the account is no confirmed_at; a later click is, and one after that in its place', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    await service.add(list, { email: ADDRESS, confirmed: true })
+    expect(await service.contact(list)).toMatchObject({ status: 'active', confirmed_at: null })
+    for (const nth of [1, 2]) {
+      service.clock.advance(hours(2))
+      await leave(service, list)
+      await sign(service, list)
+      const path = await service.link(ADDRESS, nth)
+      service.clock.advance(hours(2))
+      expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
+      expect(await service.contact(list)).toMatchObject({
+        status: 'active',
+        confirmed_at: new Date(service.clock.now()).toISOString(),
+      })
+    }
   })
 
   test('many at once are pending and asked; those that have confirmed already are active and not asked', async () => {
@@ -294,13 +331,16 @@ describe('asking once more', () => {
     expectRefusal(await resend(service, list, 'ann@receiver.test'), 422, 'no_verified_domain')
   })
 
-  test('who left can be asked, and confirming takes the unsubscription off', async () => {
+  test('who left is not for its account to ask; the person is asked by a form, and confirming takes the unsubscription off', async () => {
     await using service = await createConfirming()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     await ask(service, 'POST', await service.link())
     await leave(service, list)
-    expect((await resend(service, list)).status).toBe(202)
+    expectRefusal(await resend(service, list), 409, 'contact_unsubscribed')
+    expect(service.waiting()).toEqual([])
+    service.clock.advance(hours(2))
+    await sign(service, list)
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
     expect(await ask(service, 'POST', await service.link(ADDRESS, 2))).toEqual(CONFIRMED)
     expect(await service.contact(list)).toMatchObject({ status: 'active', unsubscribed_at: null })

@@ -18,6 +18,7 @@ test('a contact is added, read, changed and taken off, each with an audit row th
     metadata,
     status: 'active',
     subscribed_at: new Date(NOW).toISOString(),
+    confirmed_at: null,
     unsubscribed_at: null,
     welcome_email_sent_at: null,
     created_at: new Date(NOW).toISOString(),
@@ -65,7 +66,7 @@ describe('metadata', () => {
     const added = await service.add(list, { email: 'a@x.test', ...fields })
     expect(at(added.body, 'data', 'metadata')).toEqual({})
     const bulk = await service.add(list, { contacts: [{ email: 'b@x.test', ...fields }] })
-    expect(bulk.body).toEqual({ data: { inserted: 1, total_requested: 1 }, errors: [] })
+    expect(bulk.body).toEqual({ data: { inserted: 1, duplicates: 0, total_requested: 1 }, errors: [] })
     const read = await service.api('GET', `/v1/contact-lists/${list}/contacts/b@x.test`)
     expect(at(read.body, 'data', 'metadata')).toEqual({})
   })
@@ -84,6 +85,14 @@ describe('metadata', () => {
     expect(at((await service.api('GET', path)).body, 'data', 'metadata')).toEqual({ kept: true })
     await expectCounts(service, list, { active: 1 })
   })
+})
+
+test('contacts without any is a 422 on a list of the account, and a 404 on that of another', async () => {
+  await using service = await createListApi()
+  const list = await service.newList()
+  expectRefusal(await service.add(list, { contacts: [] }), 422, 'validation_failed', 'contacts')
+  const key = await service.newKey([], await service.newAccount())
+  expectRefusal(await service.add(list, { contacts: [] }, { key }), 404, 'contact_list_not_found')
 })
 
 describe('one contact', () => {
@@ -201,7 +210,7 @@ describe('many contacts', () => {
     expect({ status: answer.status, body: answer.body }).toEqual({
       status: 201,
       body: {
-        data: { inserted: 2, total_requested: 10 },
+        data: { inserted: 2, duplicates: 2, total_requested: 10 },
         errors: [
           { index: 2, error: '"nobody" is not an address: it has no @ after a local part.' },
           { index: 3, error: 'email is required' },
@@ -226,7 +235,7 @@ describe('many contacts', () => {
     const list = await service.newList()
     const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test`, metadata: { i } }))
     const added = await service.add(list, { contacts })
-    expect(added.body).toEqual({ data: { inserted: 10_000, total_requested: 10_000 }, errors: [] })
+    expect(added.body).toEqual({ data: { inserted: 10_000, duplicates: 0, total_requested: 10_000 }, errors: [] })
     await expectCounts(service, list, { active: 10_000 })
     const other = await service.newList()
     const more = await service.add(other, { contacts: [...contacts, { email: 'more@x.test' }] })
@@ -240,7 +249,7 @@ describe('many contacts', () => {
     const list = await service.newList()
     const contacts = Array.from({ length: 600 }, (_, i) => ({ email: i % 299 === 298 ? `u${i}` : `u${i}@x.test` }))
     const { body } = await service.add(list, { contacts })
-    expect(at(body, 'data')).toEqual({ inserted: 598, total_requested: 600 })
+    expect(at(body, 'data')).toEqual({ inserted: 598, duplicates: 0, total_requested: 600 })
     expect((at(body, 'errors') as { index: number }[]).map(({ index }) => index)).toEqual([298, 597])
   })
 
@@ -329,7 +338,7 @@ describe('on a list with double opt-in', () => {
     expectRefusal(await service.add(list, { contacts: [{ email: 'a@x.test' }] }), 422, 'no_verified_domain')
     expect(service.stored()).toEqual(before)
     const confirmed = await service.add(list, { contacts: [{ email: 'a@x.test' }], confirmed: true })
-    expect(confirmed.body).toEqual({ data: { inserted: 1, total_requested: 1 }, errors: [] })
+    expect(confirmed.body).toEqual({ data: { inserted: 1, duplicates: 0, total_requested: 1 }, errors: [] })
     service.app.db.run('UPDATE domains SET verified_at = 1 WHERE domain = ?', [VERIFIED])
     expect((await service.add(list, { email: 'b@x.test' })).status).toBe(201)
   })

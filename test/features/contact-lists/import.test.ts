@@ -3,6 +3,7 @@ import { rmSync, truncateSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { startImporter } from '#features/contact-lists/importer.ts'
+import { resubscribeContacts } from '#features/contacts/status.ts'
 import { seconds } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -18,6 +19,8 @@ const two = [
   ['B@x.test', 'active', {}],
 ]
 
+const NO_OBJECT = 'Its metadata is not a JSON object, or is nested deeper than 64 levels.'
+
 describe('an import', () => {
   const files: [string, string][] = [
     ['with commas', 'email,name\na@x.test,Ada\nB@x.test,\n'],
@@ -27,6 +30,7 @@ describe('an import', () => {
     ['with the header email_address', 'email_address,name\na@x.test,Ada\nB@x.test,\n'],
     ['with the header address, its columns in another order', 'name,Address\nAda,a@x.test\n,B@x.test\n'],
     ['with the header email address', 'Email Address,name\na@x.test,Ada\nB@x.test,\n'],
+    ['with the header E-Mail-Adresse, as other languages have it', 'name;E-Mail-Adresse\nAda;a@x.test\n;B@x.test\n'],
     ['with metadata as JSON', 'email,metadata\na@x.test,"{""name"":""Ada""}"\nB@x.test,{}\n'],
     ['with empty lines and lines of empty cells', '\n\nemail,name\n\na@x.test,Ada\n,,\n,\n \nB@x.test,\n\n'],
   ]
@@ -148,6 +152,12 @@ describe('an import', () => {
         ['m@here.test', 'active'],
       ].map((row) => [...row, {}]),
     )
+    // Welcomes that are being accepted take memory, and the books are read row by row.
+    await eventually(
+      () =>
+        service.app.memory.inUseBytes === 0 &&
+        service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails').get()?.n === 0,
+    )
     expectBalanced(service)
   })
 
@@ -162,14 +172,64 @@ describe('an import', () => {
     expect(result['error_summary']).toMatch(/^1000 lines were not imported; the first is line 2: "nobody" is not/)
   })
 
+  test('keeps who left, bounced or complained elsewhere on the suppression list, so that no way back of other lists brings it back', async () => {
+    await using service = await createImporting()
+    const { app, actor, api } = service
+    const [list, other] = [
+      await makeList(service, { double_opt_in: true }),
+      await makeList(service, { name: 'Others' }),
+    ]
+    const names = ['unsubscribed', 'bounced', 'complained']
+    for (const name of names) await api('POST', `/v1/contact-lists/${other}/contacts`, { email: `${name}@x.test` })
+    await api('POST', '/v1/suppressions', { email_address: 'noted@x.test' })
+    const file = `email,status\n${[...names, 'noted'].map((name) => `${name}@x.test,${name === 'noted' ? 'complained' : name}`).join('\n')}\n`
+    expect(await imported(service, list, file, '?confirmed=true')).toEqual(completed(4))
+    const rows = at((await api('GET', '/v1/suppressions?per_page=100')).body, 'data') as Record<string, unknown>[]
+    expect(rows.map((row) => [row['email_address'], row['reason'], row['list_id']]).toReversed()).toEqual([
+      ['noted@x.test', 'complaint', null],
+      ['unsubscribed@x.test', 'unsubscribe', list],
+      ['bounced@x.test', 'hard_bounce', null],
+      ['complained@x.test', 'complaint', null],
+    ])
+    const left = { accountId: actor.accountId, addressKey: 'unsubscribed@x.test' }
+    await app.commit.write((tx) => resubscribeContacts(app, tx, left))
+    const statuses = async (of: string) => ((await contactsOf(service, of)) as string[][]).map(([, status]) => status)
+    expect([await statuses(list), await statuses(other)]).toEqual([
+      ['unsubscribed', 'bounced', 'complained', 'complained'],
+      ['active', 'bounced', 'complained'],
+    ])
+    // Who is sent to again was never active here, and has still to confirm.
+    for (const name of names) await api('DELETE', `/v1/suppressions/${name}@x.test`)
+    expect([await statuses(list), await statuses(other)]).toEqual([
+      ['pending', 'pending', 'pending', 'complained'],
+      ['active', 'active', 'active'],
+    ])
+    expectBalanced(service)
+  })
+
+  test('takes metadata that is nested as deep as a body may be, and no deeper', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    const nested = (depth: number) => `"{""a"":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}"`
+    const file = `email,metadata\na@x.test,${nested(64)}\nb@x.test,${nested(65)}\nc@x.test,${nested(12_000)}\n`
+    expect(await imported(service, list, file)).toMatchObject({
+      inserted: 1,
+      errors: [
+        { line: 3, error: NO_OBJECT },
+        { line: 4, error: NO_OBJECT },
+      ],
+    })
+    expect((await service.api('GET', `/v1/contact-lists/${list}/contacts`)).status).toBe(200)
+  })
+
   test('tells what is wrong with each kind of line, and imports the others', async () => {
     await using service = await createImporting({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
     const list = await makeList(service)
     const lines: [line: number, text: string, error?: string][] = [
       [5, 'a@x.test,,,'],
       [6, 'b@x.test,gold,,', expect.stringMatching(/"gold" is no status: a status is active, pending, /)],
-      [7, 'c@x.test,,[1],', 'Its metadata is not a JSON object.'],
-      [8, 'd@x.test,,{,', 'Its metadata is not a JSON object.'],
+      [7, 'c@x.test,,[1],', NO_OBJECT],
+      [8, 'd@x.test,,{,', NO_OBJECT],
       [9, `e@x.test,,,${'x'.repeat(2000)}`, 'Its metadata has more than 1024 bytes of JSON.'],
       [10, 'f@x.test,,,,more', 'It has 5 fields instead of 4.'],
       [11, '"g@x.test,,,', 'A quote that begins in it is not closed within 64 KiB.'],
@@ -371,7 +431,20 @@ describe('a file that is no file of contacts', () => {
     ['nothing', '', /empty.*must name the columns: email/],
     ['empty lines', '\r\n\r\n', /empty/],
     ['a byte order mark', '\ufeff', /empty/],
-    ['a header without email', 'name\nAda\n', /no column email.*must name the columns: email \(or email_address/],
+    [
+      'a header without email',
+      'Name;Straße\nAda;1\n',
+      /no column email among "Name", "Straße"\..*must name the columns: email \(or e-mail/,
+    ],
+    [
+      'a header of very many names without email',
+      `${Array.from({ length: 12 }, (_, i) => `c${i}`)}\n`,
+      /"c9" and 2 more\./,
+    ],
+    ['columns parted by tabs', 'E-Mail\tName\nada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
+    ['columns parted by tabs without a header', 'ada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
+    ['a workbook', Buffer.from('PK\x03\x04\x14\0\x06\0[Content_Types].xml'), /workbook.*save it as "CSV UTF-8"/],
+    ['an old workbook', Buffer.from('d0cf11e0a1b11ae1', 'hex'), /workbook.*save it as "CSV UTF-8"/],
     ['two columns without a header', 'a@x.test,Ada\n', /no column email/],
     ['a column twice', 'email,a,a\na@x.test,a,b\n', /column "a" is there twice/],
     ['the address twice under two names', 'email,Address\na@x.test,b@x.test\n', /twice/],

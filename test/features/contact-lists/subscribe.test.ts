@@ -1,18 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { type SubscribeInput, subscribe } from '#features/contact-lists/subscribe.ts'
 import { getList } from '#features/contacts/lists.ts'
 import { suppress } from '#features/suppressions/suppress.ts'
 import { AppError } from '#platform/errors.ts'
-import { hours } from '#platform/units.ts'
-import { ADDRESS, ask, type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
-
-/** Puts an address on a list as a form does. */
-const sign = (service: Confirming, list: string, input: Partial<SubscribeInput> = {}) =>
-  subscribe(service.app, {
-    list: getList(service.app.db, service.actor.accountId, list),
-    email: ADDRESS,
-    ...input,
-  })
+import { days, hours } from '#platform/units.ts'
+import { ADDRESS, ask, createConfirming, leave, sign } from './confirmation-fixture.ts'
 
 const refusal = async (answer: Promise<unknown>) => {
   const error = await answer.then(
@@ -59,23 +50,81 @@ describe('who types an address into a form', () => {
     expect(service.sent().map(({ from }) => from)).toEqual(['no-reply@sender.test'])
   })
 
-  test('again and again makes no flood: one email an hour, three a day; what is typed last is kept', async () => {
+  test('again and again makes no flood: one email an hour, three in all, then one a week, then one a month', async () => {
     await using service = await createConfirming()
     const list = await service.list()
-    await sign(service, list, { metadata: { n: 0 } })
+    const begin = service.clock.now()
+    await sign(service, list)
+    await service.drained()
     const answers = new Set<string>()
-    for (let minute = 0; minute < 24 * 60; minute += 10) {
-      service.clock.advance(hours(1) / 6)
-      answers.add(await sign(service, list, { metadata: { n: minute } }))
+    const sentAt: number[] = []
+    for (let tried = 0; tried < 24 + 90; tried++) {
+      const before = service.sent().length
+      service.clock.advance(tried < 24 ? hours(1) : days(1))
+      answers.add(await sign(service, list))
       await service.drained()
+      if (service.sent().length > before) sentAt.push((service.clock.now() - begin) / hours(1))
     }
     expect([...answers]).toEqual(['confirmation_pending'])
-    // The fourth is 24 hours after the first.
-    expect(service.sent()).toHaveLength(4)
-    expect(await service.contact(list)).toMatchObject({ status: 'pending', metadata: { n: 1430 } })
-    // Without metadata what is there stays.
+    // Tried at each hour of the first day, then each day at the same hour, of which the eighth is the first after a week.
+    expect(sentAt).toEqual([1, 2, 8 * 24, 15 * 24, 22 * 24, 29 * 24, 59 * 24, 89 * 24])
+  })
+
+  test('and answers may be asked three times anew', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    for (let n = 0; n < 3; n++) {
+      await sign(service, list)
+      await service.drained()
+      service.clock.advance(hours(2))
+    }
+    await ask(service, 'POST', await service.link(ADDRESS, 3))
+    await leave(service, list)
+    service.clock.advance(days(1))
     await sign(service, list)
-    expect(await service.contact(list)).toMatchObject({ metadata: { n: 1430 } })
+    await service.drained()
+    service.clock.advance(hours(2))
+    await sign(service, list)
+    await service.drained()
+    expect(service.sent()).toHaveLength(5)
+  })
+
+  test('of a contact that is pending changes nothing that is known of it, and adds what is not, within the bound', async () => {
+    await using service = await createConfirming({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
+    const list = await service.list()
+    const known = { customer: 7, plan: 'gold' }
+    await service.add(list, { email: ADDRESS, metadata: known })
+    await sign(service, list, { metadata: { plan: 'free', first_name: 'Eve' } })
+    expect(await service.contact(list)).toMatchObject({ metadata: { ...known, first_name: 'Eve' } })
+    await sign(service, list, { metadata: { first_name: 'Eva', note: 'x'.repeat(980) } })
+    await sign(service, list)
+    expect((await service.contact(list))['metadata']).toEqual({ ...known, first_name: 'Eve' })
+  })
+
+  test('with other words behind a plus is one mailbox: ten emails a day, twenty a week, thirty a month', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    const counts: number[] = []
+    for (let day = 0; day < 30; day++) {
+      for (let n = 0; n < 12; n++)
+        expect(await sign(service, list, { email: `bob+${day}x${n}@receiver.test` })).toBe('confirmation_sent')
+      await service.drained()
+      counts.push(service.sent().length)
+      service.clock.advance(days(1))
+    }
+    expect(counts).toEqual([10, ...Array(6).fill(20), ...Array(23).fill(30)])
+    // A plus elsewhere is none of that.
+    for (const email of ['ann@receiver.test', '+bob@receiver.test']) await sign(service, list, { email })
+    await service.drained()
+    expect(service.sent()).toHaveLength(32)
+  })
+
+  test('on many lists with single opt-in is on all of them, and ten of them welcome it', async () => {
+    await using service = await createConfirming()
+    const answers: string[] = []
+    for (let n = 0; n < 12; n++) answers.push(await sign(service, await service.list({ ...SINGLE, ...WELCOME })))
+    await service.drained()
+    expect([new Set(answers), service.sent().length]).toEqual([new Set(['subscribed']), 10])
   })
 
   test('on very many lists fills no mailbox: ten of an account ask an address in a day', async () => {
@@ -96,7 +145,7 @@ describe('who types an address into a form', () => {
     await sign(service, list, { metadata: { first_name: 'Bob' } })
     await leave(service, list)
     expect(await sign(service, list, { metadata: { first_name: 'Eve' } })).toBe('confirmation_sent')
-    expect(await sign(service, list)).toBe('confirmation_sent')
+    expect(await sign(service, list)).toBe('confirmation_pending')
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed', metadata: { first_name: 'Bob' } })
     await service.drained()
     expect(service.sent()).toHaveLength(1)
@@ -137,11 +186,22 @@ describe('who types an address into a form', () => {
       if (name !== 'gone') await service.add(list, { contacts: [{ email: address }], confirmed: true })
       await app.commit.write((tx) => suppress(app, tx, { accountId: actor.accountId, address, covers: 'all', reason }))
     }
-    const before = service.stored()
-    for (const name of ['bounced', 'complained', 'gone'])
-      expect(await sign(service, list, { email: `${name}@receiver.test` })).toBe('confirmation_sent')
+    const single = await service.list({ ...SINGLE, ...WELCOME })
+    const { form_asks: _, ...before } = service.stored()
+    const names = ['bounced', 'complained', 'gone']
+    const answers = async (of: string, name: string) => {
+      const twice = []
+      for (let n = 0; n < 3; n++) twice.push(await sign(service, of, { email: `${name}@receiver.test` }))
+      return twice
+    }
+    for (const name of names) {
+      expect(await answers(list, name)).toEqual(['confirmation_sent', 'confirmation_pending', 'confirmation_pending'])
+      expect(await answers(single, name)).toEqual(['subscribed', 'already_subscribed', 'already_subscribed'])
+    }
     await service.drained()
-    expect([service.stored(), service.sent()]).toEqual([before, []])
+    expect([service.stored(), service.sent()]).toEqual([{ ...before, form_asks: 6 }, []])
+    expect(await answers(list, 'new')).toEqual(['confirmation_sent', 'confirmation_pending', 'confirmation_pending'])
+    expect(await answers(single, 'new')).toEqual(['subscribed', 'already_subscribed', 'already_subscribed'])
     expect(await service.contact(list, 'bounced@receiver.test')).toMatchObject({ status: 'bounced' })
   })
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { ADDRESS, ask, type Confirming, createConfirming, leave, listRow } from './confirmation-fixture.ts'
+import { ADDRESS, ask, type Confirming, createConfirming, leave, listRow, sign } from './confirmation-fixture.ts'
 
 const WELCOME = {
   double_opt_in: false,
@@ -58,6 +58,18 @@ describe('a welcome', () => {
     // The link in the body is one of the list, without any row of the email.
     await fetch(`${service.url}${new URL(String(url)).pathname}`, { method: 'POST' })
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
+    // The email is found all the same, and so the event has what a webhook is told.
+    const events = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
+      string,
+      unknown
+    >[]
+    expect(events.map((event) => [event['email_id'], at(event, 'raw_payload', 'list_id')])).toEqual([
+      [detail['id'], list],
+    ])
+    const recipient = app.db.query('SELECT recipient_id AS id FROM events WHERE type = 12').get()
+    expect(recipient).toEqual(app.db.query('SELECT id FROM recipients').get() as object)
+    const suppressed = at((await service.api('GET', '/v1/suppressions')).body, 'data', 0, 'source_email_id')
+    expect(suppressed).toBe(String(detail['id']))
   })
 
   test('is sent after the confirmation where one is needed, and never before', async () => {
@@ -80,7 +92,7 @@ describe('a welcome', () => {
     await service.drained()
     await leave(service, list)
     service.clock.advance(hours(1))
-    await service.api('POST', `/v1/contact-lists/${list}/contacts/${ADDRESS}/confirmation`)
+    await sign(service, list)
     await ask(service, 'POST', await service.link())
     expect(await service.contact(list)).toMatchObject({ status: 'active' })
     expect(service.waiting()).toEqual([])
@@ -95,7 +107,7 @@ describe('a welcome', () => {
     await addNamed(service, list, ann)
     await leave(service, list)
     await leave(service, list, ann)
-    await service.api('POST', `/v1/contact-lists/${list}/contacts/${ann}/confirmation`)
+    await sign(service, list, { email: ann })
     await ask(service, 'POST', await service.link(ann))
     service.clock.advance(hours(2))
     await service.drained()

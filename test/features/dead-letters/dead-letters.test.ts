@@ -218,7 +218,7 @@ test('an email of a broadcast that is retried waits behind all other mail again'
   await endAttempts(service, 'x.test', FAILED)
   const [letter] = await letters(service)
   expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
-  expect(recipientOf(service, emailId)?.lane).toBe('bulk:x.test')
+  expect(recipientOf(service, emailId)?.lane).toBe(`bulk:${service.actor.accountId}:x.test`)
 })
 
 test('two retries at once put the email back once', async () => {

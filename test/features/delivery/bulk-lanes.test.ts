@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Sites } from '#features/delivery/sites.ts'
-import { domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/emails/lanes.ts'
+import { accountOfLane, domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/emails/lanes.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -12,18 +12,22 @@ import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smt
 const START = Date.UTC(2026, 2, 15, 12, 30)
 
 test.each([
-  [{ domain: 'x.test', sandbox: false, isBulk: false }, 'x.test', 'x.test', 'x.test'],
-  [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:x.test', 'x.test', 'x.test (broadcast)'],
-  [{ domain: 'x.test', sandbox: true, isBulk: false }, 'sandbox', 'sandbox', 'sandbox'],
-  [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:sandbox', 'sandbox', 'sandbox (broadcast)'],
-])('mail of %j waits in the lane %s, which leads to %s', (mail, lane, destination, label) => {
-  expect([laneOf(mail), domainOfLane(lane), laneLabel(lane), isBulkLane(lane)]).toEqual([
-    lane,
-    destination,
-    label,
-    mail.isBulk,
-  ])
+  [{ domain: 'x.test', sandbox: false, isBulk: false }, 'x.test', 'x.test', undefined, 'x.test'],
+  [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:7:x.test', 'x.test', 7, 'x.test (broadcast of Acme)'],
+  [{ domain: 'x.test', sandbox: true, isBulk: false }, 'sandbox', 'sandbox', undefined, 'sandbox'],
+  [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:7:sandbox', 'sandbox', 7, 'sandbox (broadcast of Acme)'],
+])('mail of %j waits in the lane %s, which leads to %s', (mail, lane, destination, accountId, label) => {
+  expect({
+    lane: laneOf({ accountId: 7, ...mail }),
+    destination: domainOfLane(lane),
+    accountId: accountOfLane(lane),
+    label: laneLabel(lane, 'Acme'),
+    isBulk: isBulkLane(lane),
+  }).toEqual({ lane, destination, accountId, label, isBulk: mail.isBulk })
 })
+
+const ORDINARY = 'x.test'
+const BULK = 'bulk:1:x.test'
 
 describe('room and places', () => {
   const sitesFor = (deliveryConcurrency: number, connectionsPerSite: number) => {
@@ -36,13 +40,13 @@ describe('room and places', () => {
   test('of a site bulk mail uses four fifths and never the last, whoever uses the rest', () => {
     const { sites } = sitesFor(500, 10)
     const site = sites.of('mx.test')
-    const room = () => [sites.roomFor(site, false), sites.roomFor(site, true)]
+    const room = () => [sites.roomFor(site, ORDINARY), sites.roomFor(site, BULK)]
     expect(room()).toEqual([2, 1])
     for (let answers = 0; answers < 9; answers++) sites.answered(site)
     expect(room()).toEqual([20, 16])
-    sites.takePlaces(site, 10, false)
+    sites.takePlaces(site, 10, ORDINARY)
     expect(room()).toEqual([10, 6])
-    sites.takePlaces(site, 6, true)
+    sites.takePlaces(site, 6, BULK)
     expect(room()).toEqual([4, 0])
   })
 
@@ -50,32 +54,32 @@ describe('room and places', () => {
     const { sites } = sitesFor(500, 1)
     const site = sites.of('mx.test')
     for (let answers = 0; answers < 9; answers++) sites.answered(site)
-    expect([sites.roomFor(site, false), sites.roomFor(site, true)]).toEqual([2, 1])
+    expect([sites.roomFor(site, ORDINARY), sites.roomFor(site, BULK)]).toEqual([2, 1])
   })
 
   test('of all places bulk mail has half at most, and leaves a fifth free', () => {
     const { sites } = sitesFor(100, 10)
     const site = sites.of('mx.test')
-    const places = () => [sites.placesFor(false), sites.placesFor(true)]
+    const places = () => [sites.placesFor(ORDINARY), sites.placesFor(BULK)]
     expect(places()).toEqual([100, 50])
-    sites.takePlaces(site, 20, true)
+    sites.takePlaces(site, 20, BULK)
     expect(places()).toEqual([80, 30])
-    sites.takePlaces(site, 50, false)
+    sites.takePlaces(site, 50, ORDINARY)
     expect(places()).toEqual([30, 10])
-    sites.giveBackPlaces(site, 50, false)
-    sites.takePlaces(site, 30, true)
+    sites.giveBackPlaces(site, 50, ORDINARY)
+    sites.takePlaces(site, 30, BULK)
     expect(places()).toEqual([50, 0])
   })
 
   test.each([1, 2, 3])('of %d places bulk mail has one', (places) => {
     const { sites } = sitesFor(places, 10)
-    expect(sites.placesFor(true)).toBe(1)
+    expect(sites.placesFor(BULK)).toBe(1)
   })
 
   test('who waits is woken in the order of coming, but bulk lanes after all others have had their turn', () => {
     const { sites, woken } = sitesFor(100, 10)
     const site = sites.of('mx.test')
-    for (const lane of ['bulk:a.test', 'b.test', 'bulk:c.test', 'd.test']) sites.waitForRoom(site, lane)
+    for (const lane of ['bulk:1:a.test', 'b.test', 'bulk:1:c.test', 'd.test']) sites.waitForRoom(site, lane)
     sites.offerPlaces()
     sites.offerPlaces()
     // Both others are about to take their room.
@@ -87,29 +91,29 @@ describe('room and places', () => {
     sites.turnOver('d.test')
     sites.offerPlaces()
     sites.offerPlaces()
-    expect(woken).toEqual(['b.test', 'd.test', 'bulk:a.test', 'bulk:c.test'])
+    expect(woken).toEqual(['b.test', 'd.test', 'bulk:1:a.test', 'bulk:1:c.test'])
   })
 
   test('a bulk lane has no place while another lane waits for one', () => {
     const { sites, woken } = sitesFor(100, 10)
-    for (const lane of ['bulk:a.test', 'b.test']) sites.waitForPlace(lane)
-    expect(sites.placesFor(true)).toBe(0)
+    for (const lane of ['bulk:1:a.test', 'b.test']) sites.waitForPlace(lane)
+    expect(sites.placesFor(BULK)).toBe(0)
     sites.offerPlaces()
-    expect([woken, sites.placesFor(true)]).toEqual([['b.test'], 0])
+    expect([woken, sites.placesFor(BULK)]).toEqual([['b.test'], 0])
     sites.turnOver('b.test')
-    expect(sites.placesFor(true)).toBe(50)
+    expect(sites.placesFor(BULK)).toBe(50)
     sites.offerPlaces()
-    expect(woken).toEqual(['b.test', 'bulk:a.test'])
+    expect(woken).toEqual(['b.test', 'bulk:1:a.test'])
   })
 
   test('what is known of a site is not forgotten while a lane that was woken is about to use it', () => {
     const { sites } = sitesFor(100, 10)
     const site = sites.of('mx.test')
-    sites.waitForRoom(site, 'bulk:a.test')
+    sites.waitForRoom(site, 'bulk:1:a.test')
     sites.offerPlaces()
     sites.forgetIdle('mx.test')
     expect(sites.of('mx.test')).toBe(site)
-    sites.turnOver('bulk:a.test')
+    sites.turnOver('bulk:1:a.test')
     sites.forgetIdle('mx.test')
     expect(sites.of('mx.test')).not.toBe(site)
   })
@@ -118,9 +122,48 @@ describe('room and places', () => {
     const woken: string[] = []
     const wake = (lane: string) => lane !== 'gone.test' && woken.push(lane) > 0
     const sites = new Sites({ clock: new ManualClock(START), deliveryConcurrency: 100, connectionsPerSite: 10, wake })
-    for (const lane of ['bulk:a.test', 'gone.test']) sites.waitForPlace(lane)
+    for (const lane of ['bulk:1:a.test', 'gone.test']) sites.waitForPlace(lane)
     sites.offerPlaces()
-    expect(woken).toEqual(['bulk:a.test'])
+    expect(woken).toEqual(['bulk:1:a.test'])
+  })
+
+  test('while bulk lanes of several accounts want room at a site, none has more than its part, and they take turns', () => {
+    const { sites, woken } = sitesFor(500, 10)
+    const site = sites.of('mx.test')
+    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    const [slow, slower, quick, last] = ['bulk:1:a.test', 'bulk:1:b.test', 'bulk:2:a.test', 'bulk:3:a.test'] as const
+    const rooms = () => [slow, slower, quick, last].map((lane) => sites.roomFor(site, lane))
+    expect(rooms()).toEqual([16, 16, 16, 16])
+    sites.takePlaces(site, 10, slow)
+    sites.takePlaces(site, 6, slower)
+    for (const lane of [slow, slower, quick]) sites.waitForRoom(site, lane)
+    sites.giveBackPlaces(site, 3, slow)
+    // Two share sixteen, and one of them has thirteen; a third would have a third, and no more than is there.
+    expect(rooms()).toEqual([-5, -5, 3, 3])
+    sites.offerPlaces()
+    expect(woken).toEqual([quick])
+    sites.leaveLines(site, quick)
+    sites.takePlaces(site, 3, quick)
+    // Nobody else wants any now.
+    sites.giveBackPlaces(site, 2, quick)
+    expect(rooms()).toEqual([2, 2, 2, 2])
+    for (const lane of [quick, last]) sites.waitForRoom(site, lane)
+    sites.giveBackPlaces(site, 8, slow)
+    // Of three each has six at most: one has five, one has one.
+    expect(rooms()).toEqual([1, 1, 5, 6])
+    for (let turn = 0; turn < 4; turn++) sites.offerPlaces()
+    expect(woken.slice(1)).toEqual([slow, quick, last, slower])
+  })
+
+  test('while bulk lanes of two accounts wait for a place, neither has more than half of what bulk mail may have', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    sites.takePlaces(site, 50, 'bulk:1:a.test')
+    for (const lane of ['bulk:1:a.test', 'bulk:1:b.test', 'bulk:2:a.test']) sites.waitForPlace(lane)
+    sites.giveBackPlaces(site, 1, 'bulk:1:a.test')
+    sites.offerPlaces()
+    expect(woken).toEqual(['bulk:2:a.test'])
+    expect([sites.placesFor('bulk:1:b.test'), sites.placesFor('bulk:2:a.test')]).toEqual([-24, 1])
   })
 })
 
@@ -192,8 +235,8 @@ const isBulk = (local: string): boolean => local.startsWith('bulk')
 
 interface BulkFlow extends AsyncDisposable {
   readonly flow: MailFlow
-  /** Makes mail to these addresses due in the lanes of broadcasts. */
-  due(addresses: readonly string[]): Promise<void>
+  /** Makes mail to these addresses due in the lanes of broadcasts of an account. */
+  due(addresses: readonly string[], accountId?: number): Promise<void>
   /** Local parts of those in delivery. */
   inDelivery(): string[]
 }
@@ -207,12 +250,12 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
     app.db.query<{ address: string; lane: string }, []>(`SELECT address, lane FROM recipients WHERE ${where}`).all()
   return {
     flow,
-    async due(addresses) {
+    async due(addresses, accountId = 1) {
       const at = clock.now() + hours(1)
       const send_at = new Date(at).toISOString()
       for (let from = 0; from < addresses.length; from += 50)
         await flow.send({ to: addresses.slice(from, from + 50), send_at })
-      app.db.run("UPDATE recipients SET lane = 'bulk:' || lane WHERE status = 1")
+      app.db.run(`UPDATE recipients SET lane = 'bulk:${accountId}:' || lane WHERE status = 1`)
       const lanes = new Set(rows('status = 1').map(({ lane }) => lane))
       clock.advance(hours(1))
       for (const lane of lanes) app.mailDue.emit({ lane, at })
@@ -302,8 +345,8 @@ describe('transactional mail', () => {
     expect(reasons()).toEqual({
       'x.test': '1 in delivery, the rest waits for a connection',
       'z.test': 'waits for a connection to mx.shared.test',
-      'bulk:x.test': '1 in delivery, the rest waits for a connection',
-      'bulk:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
+      'bulk:1:x.test': '1 in delivery, the rest waits for a connection',
+      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
     })
     receiver.release()
     await allSent(flow)
@@ -364,6 +407,31 @@ describe('transactional mail', () => {
   })
 })
 
+test('a broadcast whose receivers keep it waiting leaves another account its part of the same site', async () => {
+  await using receiver = await startReceiver()
+  await using bulk = await startBulkFlow({ zone: sharedHost('x.test'), smtpPort: receiver.port })
+  const { flow } = bulk
+  const isSlow = (local: string) => local.startsWith('slow')
+  const isQuick = (local: string) => local.startsWith('quick')
+  await flow.send({ to: numbered('first', 20).map((local) => `${local}@x.test`) })
+  await allSent(flow)
+  receiver.hold(isSlow)
+  await bulk.due(numbered('slow', 100).map((local) => `${local}@x.test`))
+  await eventually(() => receiver.held.size === 8 && bulk.inDelivery().length === 16)
+  await bulk.due(
+    numbered('quick', 200).map((local) => `${local}@x.test`),
+    2,
+  )
+  // One account has all that bulk mail may have. What it gives back is the other's, until each has half.
+  const [one] = receiver.held
+  receiver.release((local) => local === one)
+  await eventually(() => receiver.begun.filter(isQuick).length === 200)
+  expect(receiver.begun.filter(isSlow).length).toBeLessThan(20)
+  receiver.release()
+  await allSent(flow)
+  expectBalanced(flow.service)
+}, 60_000)
+
 test('bulk mail goes where the domain leads: it bounces where there is none, and waits where nobody answers', async () => {
   await using bulk = await startBulkFlow({ zone: ownHosts('down.test') })
   const { flow } = bulk
@@ -376,7 +444,7 @@ test('bulk mail goes where the domain leads: it bounces where there is none, and
     (outcomes() as { attempts: number; status: number }[]).every((r) => r.attempts === 1 && r.status !== 2),
   )
   expect(outcomes()).toEqual([
-    { address: 'a@down.test', lane: 'bulk:down.test', status: 0, attempts: 1, category: null },
+    { address: 'a@down.test', lane: 'bulk:1:down.test', status: 0, attempts: 1, category: null },
     { address: 'b@nowhere.test', lane: null, status: 4, attempts: 1, category: 'dns_failure' },
   ])
   expectBalanced(flow.service)

@@ -20,7 +20,7 @@ import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 const BROADCAST = 7
-const LANE = 'bulk:receiver.test'
+const LANE = 'bulk:1:receiver.test'
 
 interface Row {
   readonly id: number

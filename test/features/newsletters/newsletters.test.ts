@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { claimDue, finishRecipient } from '#features/emails/status.ts'
 import { changeNewsletter, type NewsletterChange } from '#features/newsletters/newsletters.ts'
 import { sendNewsletter } from '#features/newsletters/send.ts'
 import { hours } from '#platform/units.ts'
@@ -47,11 +48,20 @@ const operationOfAnswer = (answer: ApiAnswer) => String(at(answer.body, 'data', 
 
 /** A service of its own whose broadcasts go on, with a list of some contacts. */
 async function working(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
-  const own = await createEmailApi({ works: true })
+  const own = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   const listId = await newList(own, 'News')
   await addContacts(own.app, listId, numbered(contacts))
   return { own, listId }
 }
+/** What delivery does when a receiver takes the mail of one recipient who waits. */
+const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
+  commit.write((tx) => {
+    const { lane } = db.query<{ lane: string }, []>('SELECT lane FROM recipients LIMIT 1').get() ?? { lane: '' }
+    const now = eventTime()
+    const [claimed] = claimDue(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now })
+    if (!claimed) throw new Error('nobody waits')
+    finishRecipient(tx, { ...claimed, now }, { status: 'sent' })
+  })
 const inAnHour = (of: EmailApi) => new Date(of.clock.now() + hours(1)).toISOString()
 
 describe('a draft', () => {
@@ -189,7 +199,7 @@ describe('sending', () => {
       },
     })
     const operation = await operationIn(own, operationOfAnswer(answer), 'done')
-    expect(inStatuses(operation)).toEqual({ queued: 3 })
+    expect(broadcastEmails(own.app)).toHaveLength(3)
     const now = new Date(own.clock.now()).toISOString()
     expect(await get(id, own)).toMatchObject({
       status: 'sent',
@@ -338,7 +348,8 @@ describe('a newsletter that is scheduled or sent', () => {
     expectRefusal(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
     expectRefusal(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
     expect((await own.api('DELETE', `/v1/newsletters/${scheduled}`)).status).toBe(204)
-    expect(inStatuses(await operationIn(own, operation, 'done'))).toEqual({ queued: 3 })
+    await operationIn(own, operation, 'done')
+    expect(broadcastEmails(own.app)).toHaveLength(3)
   })
 
   test('is a draft again when it is cancelled before anything was handed over, and can be sent anew', async () => {
@@ -365,8 +376,9 @@ describe('a newsletter that is scheduled or sent', () => {
     await addContacts(own.app, listId, numbered(20))
     const id = await drafted({}, own, listId)
     const operation = operationOfAnswer(await send(id, {}, own))
-    await eventually(() => broadcastEmails(own.app).length === 10)
+    await eventually(() => broadcastEmails(own.app).length >= 10)
     expect((await get(id, own))['status']).toBe('sending')
+    await sendOne(own.app)
     await own.api('POST', `/v1/operations/${operation}/cancel`)
     await operationIn(own, operation, 'cancelled')
     expect(await get(id, own)).toMatchObject({ status: 'failed', operation_id: operation, sent_at: null })

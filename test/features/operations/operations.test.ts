@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
+import { getOperation, insertOperation, progressOperation } from '#features/operations/operations.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 
@@ -37,6 +38,20 @@ test('a batch is listed as a completed operation, invalid items counted as faile
     data: [at(read.body, 'data')],
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
+})
+
+test('an error summary is stored with at most 1,000 characters, from the start and later', async () => {
+  await using service = await createTestApi()
+  const { app, actor } = service
+  const long = `${'x'.repeat(999)}😀${'x'.repeat(1_000_000)}`
+  const summaries = await app.commit.write((tx) => {
+    const begun = { type: 'broadcast', status: 'processing', total: 1, completed: 0, failed: 0 } as const
+    const { id, uuid } = insertOperation(app, tx, actor, { ...begun, errorSummary: long })
+    const first = getOperation(tx.db, actor.accountId, uuid).errorSummary
+    progressOperation(app, tx, id, { errorSummary: `again ${long}` })
+    return [first, getOperation(tx.db, actor.accountId, uuid).errorSummary]
+  })
+  expect(summaries).toEqual([`${'x'.repeat(999)}\ufffd`, `again ${'x'.repeat(994)}`])
 })
 
 test('operations are paged, newest first', async () => {

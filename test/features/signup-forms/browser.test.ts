@@ -381,6 +381,75 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       }
     })
 
+    test.each([
+      ['a short form', 'top', {}],
+      ['a short form', 'bottom', {}],
+      ['a form that is higher than the window', 'bottom', { custom_fields: FIELD_KINDS }],
+    ] as const)(
+      'what is said of %s is seen where its button was pressed, at the %s of the window',
+      async (...given) => {
+        const [name, edge, fields] = given
+        const list_id = service.list({ doubleOptIn: true })
+        const code = await embedded({
+          ...fields,
+          list_id,
+          description: 'Once a month.',
+          redirect_url: 'https://shop.test/',
+        })
+        const far = '<p style="height: 3000px">Buy things.</p>'
+        const foreign = serveForeign(() => `<meta name="viewport" content="width=device-width">${far}${code}${far}`)
+        try {
+          for (const screen of [PHONE, DESKTOP]) {
+            await using opened = await openPage(browser, screen)
+            const { page, picture } = opened
+            const frame = page.frameLocator('iframe')
+            const button = frame.getByRole('button', { name: 'Subscribe' })
+            const email = frame.getByLabel('Email address')
+            /** Presses the button at the edge of the window; then says what is seen of the answer. */
+            const press = async (role: 'alert' | 'status') => {
+              await button.scrollIntoViewIfNeeded()
+              const before = await button.boundingBox()
+              if (!before) throw new Error('there is no button')
+              const by = edge === 'top' ? before.y : before.y + before.height - screen.height
+              await page.evaluate(`scrollBy(0, ${by})`)
+              const scrolled = await page.evaluate<number>('scrollY')
+              await button.click()
+              const answer = frame.getByRole(role)
+              await answer.waitFor()
+              const box = await answer.boundingBox()
+              await picture(`embed-5-${role}-${edge}-${name.length}`)
+              if (!box) throw new Error('there is no answer')
+              // At the lower edge its first line is enough.
+              const LINE_PX = 24
+              return {
+                isSeen: box.y >= 0 && box.y + LINE_PX <= screen.height,
+                isPageWhereItWas: (await page.evaluate<number>('scrollY')) === scrolled,
+              }
+            }
+            const SEEN = { isSeen: true, isPageWhereItWas: true }
+            const fill = async (address: string) => {
+              await page.goto(foreign.url.href)
+              await email.fill(address)
+              if (!('custom_fields' in fields)) return
+              await frame.getByLabel('First name').fill('Ada')
+              await frame.getByLabel('I have read the terms').check()
+            }
+            await fill('ada@reader')
+            expect(await press('alert')).toEqual(SEEN)
+            await fill(`seen-${screen.name}-${edge}-${name.length}@reader.test`)
+            expect(await press('status')).toEqual(SEEN)
+            // What was sent stays to be read, and cannot be sent again.
+            expect([await button.count(), await email.isDisabled()]).toEqual([0, true])
+            const paper = await frame.locator('main').boundingBox()
+            const room = await page.locator('iframe').boundingBox()
+            expect((paper?.x ?? 0) + (paper?.width ?? 0) / 2).toBe((room?.x ?? -1) + (room?.width ?? 0) / 2)
+          }
+        } finally {
+          await foreign.stop(true)
+        }
+      },
+    )
+
     test('a form with redirect_url offers the way, which leads the whole page there', async () => {
       const shop = serveForeign(() => '')
       const code = await embedded({ redirect_url: `${shop.url.href}away` })

@@ -91,6 +91,8 @@ describe('what cannot be is a 422 that names its field, at creation and in a cha
       '//a.test/',
       '/thanks',
       'https://user@a.test/',
+      'https://a.test/\r\nX: y',
+      'ht\ttps://a.test/',
       'https://:secret@a.test/',
       'https://',
       `https://a.test/${'x'.repeat(2000)}`,

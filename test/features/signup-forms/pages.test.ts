@@ -552,6 +552,43 @@ describe('other sites', () => {
   })
 })
 
+describe('mail that posts cause', () => {
+  test('is bounded for a form and for its account: beyond that a post is a 429 in the words of the form, whoever is entered', async () => {
+    await using few = await createFormApi({ settings: { TASSIS_FORM_CONFIRMATIONS_PER_HOUR: '4' } })
+    const list = () => few.list({ doubleOptIn: true })
+    const messages = { error: 'Not now.' }
+    const [first, second, third] = [
+      await few.form({ list_id: list(), messages }),
+      await few.form({ list_id: list(), messages }),
+      await few.form({ list_id: list(), messages }),
+    ]
+    const plain = await few.form()
+    const { app, actor } = few
+    const address = 'gone@reader.test'
+    await app.commit.write((tx) =>
+      suppress(app, tx, { accountId: actor.accountId, address, covers: 'all', reason: 'manual' }),
+    )
+    let count = 0
+    const post = (path: string, email = `a${++count}@reader.test`) => submitJson(few, path, { email })
+    const statuses = async (path: string) => [
+      (await post(path)).status,
+      (await post(path)).status,
+      (await post(path)).status,
+    ]
+    // Of four an hour a form has two, and comes to its third half an hour later.
+    expect(await statuses(first.path)).toEqual([200, 200, 429])
+    expect(await statuses(second.path)).toEqual([200, 200, 429])
+    const refused = await post(third.path, address)
+    expect([refused.headers.get('retry-after'), await json(refused)]).toMatchObject([
+      '900',
+      { status: 429, body: { code: 'rate_limited', message: 'Not now.' } },
+    ])
+    expect([few.contacts().length, (await post(plain.path)).status]).toEqual([4, 200])
+    few.clock.advance(seconds(900))
+    expect([(await post(third.path)).status, (await post(second.path)).status]).toEqual([200, 429])
+  })
+})
+
 describe('posts of one address', () => {
   let limited: FormApi
   beforeEach(async () => {

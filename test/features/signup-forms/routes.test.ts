@@ -44,7 +44,7 @@ describe('/v1/signup-forms', () => {
       slug,
       is_active: true,
       form_url: `${PUBLIC_URL}/subscribe/${slug}`,
-      embed_code: `<iframe src="${PUBLIC_URL}/subscribe/${slug}?embed=1" title="Our newsletter" width="100%" height="694" style="border: 0" loading="lazy"></iframe>`,
+      embed_code: `<iframe src="${PUBLIC_URL}/subscribe/${slug}?embed=1" title="Our newsletter" width="100%" height="665" style="border: 0" loading="lazy"></iframe>`,
       created_at: '2026-03-15T12:30:00.000Z',
       updated_at: '2026-03-15T12:30:00.000Z',
     }

@@ -224,6 +224,12 @@ describe('who may not send has nothing rendered', () => {
       service,
       actor,
       send: (change: Json = {}) => sendWith(service, alias, { from: 'a@free.test', ...change }, { key }),
+      batch: (items: readonly Json[]) =>
+        batch(
+          service,
+          items.map((change) => item(alias, { from: 'a@free.test', ...change })),
+          { key },
+        ),
       plain: (change: Json = {}) => service.send({ from: 'a@free.test', ...change }, { key }),
       [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
     }
@@ -250,6 +256,17 @@ describe('who may not send has nothing rendered', () => {
     await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '1' })
     expect((await account.plain()).status).toBe(202)
     expectRefusal(await account.send(), 429, 'quota_exceeded')
+  })
+
+  test('a batch of which no email fits into what is left of the quota', async () => {
+    await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '3' })
+    const two = { to: ['a@receiver.test', 'b@receiver.test'] }
+    expect((await account.plain()).status).toBe(202)
+    // Some fit: then who may is told of the limit.
+    expect((await account.batch([two, two])).status).toBe(202)
+    expect((await account.plain()).status).toBe(202)
+    expectRefusal(await account.batch([two, two]), 429, 'quota_exceeded')
+    expect(account.service.used(account.actor)).toBe(2)
   })
 
   test('a sender whose domain is unknown', async () => {

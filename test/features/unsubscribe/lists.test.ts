@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/contact-lists/remove.ts'
+import { askConfirmation } from '#features/contacts/status.ts'
 import { suppressionOf } from '#features/suppressions/check.ts'
+import { confirmContact } from '#features/suppressions/confirm.ts'
 import { unsubscribeByMail } from '#features/unsubscribe/by-mail.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
@@ -127,6 +129,30 @@ describe('a link of mail to a list', () => {
       { stream: 'transactional', list_id: garden.id, scope: 'list', reason: 'page' },
       { stream: 'transactional', list_id: garden.id, scope: 'all', reason: 'page' },
     ])
+  })
+
+  test('of who confirmed the list after leaving all asks again, and leaving it once more is leaving all', async () => {
+    const path = await service.link({}, garden.row)
+    await press(service, path, 'unsubscribe-all')
+    const { app } = service
+    const { id } = app.db
+      .query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?')
+      .get(garden.row) ?? {
+      id: 0,
+    }
+    const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+    await app.commit.write((tx) => confirmContact(app, tx, id, since))
+    const heading = async (answer: Promise<Response>) => /<h1>([^<]+)/.exec(await (await answer).text())?.[1]
+    const [gardenLink, kitchenLink] = [path, await service.link({}, kitchen.row)]
+    expect([await heading(ask(service, 'GET', gardenLink)), await heading(ask(service, 'GET', kitchenLink))]).toEqual([
+      'Unsubscribe?',
+      'You are unsubscribed',
+    ])
+    expect(await heading(press(service, gardenLink, 'unsubscribe'))).toBe('You are unsubscribed')
+    expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+    await press(service, gardenLink, 'resubscribe-all')
+    expect(await statuses()).toEqual(['unsubscribed', 'active'])
+    expectBalanced(service)
   })
 
   test('does not bring back who never confirmed', async () => {

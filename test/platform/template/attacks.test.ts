@@ -80,6 +80,25 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'large texts truncated': text(FOREVER('{% set x = big|truncate(10000) %}'), 'limit', { big: BIG }),
   'a large text for a number': text('{{ big|int }}{{ big|float }}', 'rendered', { big: '1'.repeat(300_000) }),
   'a large text for a date': text('{{ big|date }}', 'error', { big: '2'.repeat(MiB / 2) }),
+  'texts that are nearly numbers': text(FOREVER('{% set x = nearly|int %}'), 'limit', {
+    nearly: `${'1'.repeat(398)}x`,
+  }),
+  'a large text of spaces for a number': text('{{ big|filesizeformat }}', 'error', { big: `${' '.repeat(900_000)}1` }),
+  'a large text of spaces for a date': text('{{ big|date }}', 'error', { big: `${' '.repeat(900_000)}2026-01-01` }),
+  'large texts of which nothing is shown': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', { big: BIG }),
+  'large texts as one argument of many': text(FOREVER("{% set x = '%.1s'|format(big) %}"), 'limit', { big: BIG }),
+  'a large end for short texts': text("{{ 'a'|truncate(10000, end=end) }}", 'error', { end: 'x'.repeat(10_001) }),
+  'an end of characters of two units': text(FOREVER("{% set x = 'a'|truncate(10000, end=end) %}"), 'limit', {
+    end: '😀'.repeat(4999),
+  }),
+  'large attributes': text(FOREVER("{% set x = {'a': big}|xmlattr %}"), 'limit', { big: '&'.repeat(900_000) }),
+  'a large text many times, given to a filter': text('{{ ([big] * 900)|center }}', 'limit', { big: BIG }),
+  'zones in turn': text(
+    "{% for a in zones %}{% for b in zones %}{% set x = 1|date('%Y', b) %}{% endfor %}{% endfor %}",
+    'limit',
+    { zones: Intl.supportedValuesOf('timeZone').slice(0, 200), data: BIG.slice(0, 900_000) },
+  ),
+  'languages without end': text(FOREVER("{% set x = 1|currency('EUR', 'en-x-a' ~ i ~ '-b' ~ j) %}"), 'limit'),
   'many dates': text(FOREVER("{% set x = '2026-01-01'|date('%Y %B', 'Europe/Berlin') %}"), 'limit'),
   'many currencies': text(FOREVER("{% set x = i|currency('EUR', 'de-DE') %}"), 'limit'),
   'many formats': text(FOREVER("{% set x = '%9999d'|format(1) %}"), 'limit'),
@@ -128,6 +147,12 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'sums of sums': text(`{{ 1${'+1'.repeat(200_000)} }}`, 'limit'),
   'filters of filters': text(`{{ 1${'|e'.repeat(200_000)} }}`, 'limit'),
   'attributes of attributes': text(`{{ a${'.a'.repeat(200_000)} }}`, 'limit', { a: 1 }),
+  'attributes of attributes, with a filter': text(`{{ a${'.abcdefghi'.repeat(90_000)}|upper }}`, 'limit', { a: 1 }),
+  'names of a hundred KB, with a filter': text(
+    `{{ ${Array(9).fill('a'.repeat(100_000)).join('.')}|upper }}`,
+    'undefined',
+  ),
+  'filters in the arguments of filters': text(`{{ ${'x|join('.repeat(9000)}x${')'.repeat(9000)} }}`, 'syntax'),
   'conditions in conditions': text('{% if 1 %}'.repeat(50_000), 'syntax'),
   'conditions after conditions': text(`{% if 0 %}${'{% elif 0 %}'.repeat(50_000)}{% endif %}`, 'limit'),
   'a MiB of tags': text('{{1}}'.repeat(MiB / 5), 'limit'),
@@ -173,6 +198,7 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
     const startBytes = process.memoryUsage().rss
     const ends: Record<string, string> = {}
     const results: Record<string, string | undefined> = {}
+    const messages: Record<string, string> = {}
     const others: RenderOutcome[] = []
     const slowest: [number, string][] = []
     for (const [title, { source, data = {}, text }] of Object.entries(ATTEMPTS)) {
@@ -187,9 +213,11 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
       const outcome = await attempt
       slowest.push([performance.now() - startedMs, title])
       ends[title] = outcome.kind === 'fault' ? outcome.fault.kind : 'rendered'
+      if (outcome.kind === 'fault') messages[title] = outcome.fault.message
       if (text !== undefined) results[title] = outcome.kind === 'rendered' ? outcome.parts.text : undefined
       others.push(...(await beside))
     }
+    const longMessages = Object.entries(messages).filter(([, message]) => message.length > 400)
     const grownBytes = process.memoryUsage().rss - startBytes
     if (process.env['TASSIS_TEST_TIMES']) console.log(slowest.sort(([a], [b]) => b - a).slice(0, 12), grownBytes / MiB)
     expect(ends).toEqual(Object.fromEntries(Object.entries(ATTEMPTS).map(([title, { ends }]) => [title, ends])))
@@ -199,8 +227,9 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
       ),
     )
     expect(others.filter((outcome) => outcome.kind !== 'rendered' || outcome.parts.html !== '<p>Ada</p>')).toEqual([])
-    // Each ended by itself: a Worker that works for 5 seconds is ended, and the others wait for so long.
+    // Each ended by itself: a Worker that works for more than two seconds is ended, and the others wait for so long.
     expect(deaths).toEqual([])
+    expect(longMessages).toEqual([])
     expect(grownBytes).toBeLessThan(MOST_GROWTH_BYTES)
   } finally {
     renderer.close()

@@ -28,13 +28,16 @@ test.each([
   ['compared', '{% if user.age > 3 %}a{% endif %}', 1, 'user.age'],
   ['an item', '{{ list[3] }}', 1, 'list[3]'],
   ['an item by name', "{{ user['first name'] }}", 1, "user['first name']"],
+  ['an item by the name in another', '{{ user[key] }}', 1, 'user[key]'],
+  ['an item by another, filtered', '{{ user[names.key].a|upper }}', 1, 'user[names.key].a'],
+  ['what names an item', '{{ user[nothing] }}', 1, 'user[nothing]'],
   ['in a macro', '{% macro m(a) %}{{ a }}\n{{ b }}{% endmacro %}{{ m(1) }}', 2, 'b'],
   ['an argument that was not given', '{% macro m(a) %}{{ a }}{% endmacro %}{{ m() }}', 1, 'a'],
   ['set from another', '{% set a = b|int %}', 1, 'b'],
   ['beside others in the line', '{{ list[0].a }} {{ user }} {{ missing }} {{ list }}', 1, 'missing'],
   ['far to the right', `${'x'.repeat(100_000)}{{ missing.name }}`, 1, 'missing.name'],
 ])('a variable that is missing and %s is named, with its line', (_, source, line, variable) => {
-  const data = { user: {}, list: [{ a: 1 }] }
+  const data = { user: {}, list: [{ a: 1 }], key: 'age', names: { key: 'age' } }
   expect(html(source, data)).toEqual({
     part: 'html_body',
     line,
@@ -65,6 +68,13 @@ test.each([
     "{{ ['x']|map('date')|join }}",
     1,
     'the filter "date" needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970',
+  ],
+  ['the filter', '{{ (2 ** 100)|int }}', 1, 'the filter "int" needs a smaller number'],
+  [
+    'the filter',
+    "{{ 'a'|truncate(10000, end='x' * 10001) }}",
+    1,
+    'the filter "truncate" needs arguments of at most 10000 characters',
   ],
   ['minijinja', '\n{{ 1 // 0 }}', 2, 'unable to calculate 1 // 0'],
   ['minijinja', '{{ [] + 1 }}', 1, 'tried to use + operator on unsupported types sequence and number'],
@@ -102,6 +112,8 @@ test.each([
   ['{% if false %}{{ a|uper }}{% endif %}', 'html_body, line 1: the filter "uper" is unknown.'],
   ['{% filter uper %}a{% endfilter %}', 'html_body, line 1: the filter "uper" is unknown.'],
   ['{{ a is not foo }}', 'html_body, line 1: the test "foo" is unknown.'],
+  ["{{ a|map('uper')|join }}", 'html_body, line 1: the filter "uper" is unknown.'],
+  ["{{ a|selectattr('b', 'foo')|list }}", 'html_body, line 1: the test "foo" is unknown.'],
   ['{% include "x" %}', 'html_body, line 1: "include" is not available, a template stands by itself.'],
   ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available, a template stands by itself.'],
   ['{% import "x" as y %}', 'html_body, line 1: "import" is not available, a template stands by itself.'],
@@ -115,6 +127,7 @@ test.each([
   '{# {% include "x" %} #}{% raw %}{{ a|uper }}{% include "x" %}{% endraw %}{{ "a|uper is foo" }}',
   "{{ {'is': 1, 'a': {'b': 2}} }}{{ x.is }}{{ a if b is defined and not c else d }}",
   '{{ from.name }} {{ include }}',
+  "{{ a|map(attribute='uper')|map('upper')|select('>', 4)|selectattr('foo')|rejectattr('foo', 'eq', 'bar')|join }}",
 ])('check accepts %s', (source) => {
   expect(engine.check({ subject: source, html: source })).toEqual([])
 })
@@ -234,6 +247,118 @@ test('templates that cannot be compiled leave nothing behind', () => {
   for (let at = 0; at < 300; at++) small.check({ html: `${at}${'x'.repeat(10_000)}{{ a` })
   expect(small.state().compiledTemplates).toBe(0)
   expect(small.state().memoryBytes).toBeLessThan(3_000_000)
+})
+
+test('a filter or test that nobody has is named also where its name is a text', () => {
+  expect(html("\n{{ ['x']|map('nothing')|join }}")).toMatchObject({
+    line: 2,
+    message: 'html_body, line 2: the filter "nothing" is unknown.',
+  })
+  expect(messageOf(text("{{ [1]|select('nothing')|join }}"))).toBe('text_body, line 1: the test "nothing" is unknown.')
+})
+
+test('messages and names that come from a template are cut between two characters', () => {
+  const name = `${'v'.repeat(98)}_long`
+  expect(text(`{{ ${name} }}`)).toMatchObject({
+    variable: `${'v'.repeat(98)}_…`,
+    message: `text_body, line 1: the variable "${'v'.repeat(98)}_…" is missing in template_data.`,
+  })
+  const filter = `{{ 'x'|format('${'y'.repeat(500)}') }}{{ '%(${'k'.repeat(283)}😀k)s'|format(a=1) }}`
+  expect(messageOf(text(filter.slice(filter.indexOf('}}') + 2)))).toBe(
+    `text_body, line 1: the filter "format" has no argument "${'k'.repeat(299 - 'the filter "format" has no argument "'.length)}….`,
+  )
+  expect(messageOf(text(`{{ '%(${'k'.repeat(261)}😀k)s'|format(a=1) }}`))).toBe(
+    `text_body, line 1: the filter "format" has no argument "${'k'.repeat(261)}….`,
+  )
+  const [unknown] = engine.check({ html: `{{ x|${'f'.repeat(900_000)} }}` })
+  expect(unknown?.message.length).toBeLessThan(350)
+})
+
+test.each([
+  [
+    '{{ id }} {{ [id]|tojson }} {{ id + 1 }} {{ id == id }}',
+    '9007199254740993 [9007199254740993] 9007199254740994 true',
+  ],
+  ['{{ least }} {{ most }}', '-9223372036854775808 18446744073709551615'],
+  ['{{ fraction }} {{ exponent }} {{ text }}', '9007199254740992.0 1000000000000000000000.0 1234567890123456789'],
+])('a whole number of 64 bits is printed as it was written: %s', (source, expected) => {
+  const json =
+    '{"id": 9007199254740993, "least": -9223372036854775808, "most": 18446744073709551615, "fraction": 9007199254740993.0, "exponent": 1e21, "text": "1234567890123456789", "__proto__": {"x": 1}}'
+  expect(engine.render({ text: source }, json, 1)).toEqual({ kind: 'rendered', parts: { text: expected } })
+  expect(engine.render({ text: '{{ __proto__.x }}' }, json, 1)).toEqual({ kind: 'rendered', parts: { text: '1' } })
+})
+
+test('a whole number that our filters cannot be given is a fault that says so', () => {
+  expect(engine.render({ text: "{{ '%d'|format(id) }}" }, '{"id": 9007199254740993}', 1)).toMatchObject({
+    fault: {
+      message:
+        'text_body, line 1: a filter cannot take the number 9007199254740993: give it as a text in template_data.',
+    },
+  })
+})
+
+test('a division by zero is a fault, not a word in a mail', () => {
+  const divided =
+    'text_body comes to a number that is none, such as of a division by zero: ask first whether it divides by 0.'
+  expect([
+    messageOf(text('{{ 0 / zero }}', { zero: 0 })),
+    messageOf(text('{{ 1 / zero }}', { zero: 0 })),
+    messageOf(text('{{ (0 / zero)|round(1) }}', { zero: 0 })),
+    text('{{ word }} NaN inf', { word: 'NaN' }),
+    text('{{ word }}', { word: 'inf' }),
+    text('{{ word|lower }}', { word: 'INF' }),
+  ]).toEqual([divided, divided, divided, 'NaN NaN inf', 'inf', 'inf'])
+})
+
+/** What a filter takes of the budget for a text of so many characters. */
+const unitsOf = (source: string, data: unknown): number => {
+  text(source, data)
+  return engine.state().unitsTaken
+}
+
+test.each([
+  ['center(1)', 0],
+  ['int', 0],
+  ['float', 0],
+  ['indent', 12],
+  ['truncate(5)', 0],
+  ['wordcount', 12],
+  ['wordwrap', 30],
+  ['urlencode', 1],
+  ['format', 0],
+  ["round(1, 'ceil')", 0],
+])('a filter takes a unit for each character, and more where each is looked at: %s', (filter, more) => {
+  const taken = (length: number): number =>
+    unitsOf(`{% set x = a|${filter} %}`, { a: 'x'.repeat(length), pad: 'y'.repeat(300_000 - length) })
+  const growth = (taken(100_000) - taken(50_000)) / 50_000
+  expect(growth).toBeGreaterThanOrEqual(1 + more)
+})
+
+test('an argument takes a unit for each character as well', () => {
+  const taken = (length: number): number =>
+    unitsOf("{% set x = '%.1s'|format(a) %}", { a: 'x'.repeat(length), pad: 'y'.repeat(300_000 - length) })
+  expect((taken(100_000) - taken(50_000)) / 50_000).toBeGreaterThanOrEqual(1)
+})
+
+test('a formatter is paid for once in a render, and in each render', () => {
+  const data = { zones: Intl.supportedValuesOf('timeZone').slice(0, 70) }
+  const one = "{% for z in zones %}{% set x = 1|date('%Y', zones[0]) %}{% endfor %}"
+  const each = "{% for z in zones %}{% set x = 1|date('%Y', z) %}{% endfor %}"
+  const first = unitsOf(one, data)
+  expect(first).toBeGreaterThan(100_000)
+  expect(first).toBeLessThan(1_000_000)
+  expect(Math.abs(unitsOf(one, data) - first)).toBeLessThan(10_000)
+  expect(unitsOf(each, data)).toBeGreaterThan(7_000_000)
+  expect(unitsOf(`${each}${one}`, data)).toBeLessThan(9_000_000)
+})
+
+test('a path or tag that is made to be long is not rewritten, and renders', () => {
+  const deep = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ a: inner }), 'x')
+  expect(text(`{{ d${'.a'.repeat(60)}|upper }}`, { d: deep })).toBe('X')
+  // What it would do to a short one: say that it is missing.
+  expect(text(`{{ d${'.a'.repeat(60)}.b|upper }}`, { d: deep })).toBe('')
+  expect(text(`{{ ${'n'.repeat(2000)}|upper }}`, { ['n'.repeat(2000)]: 'x' })).toBe('X')
+  expect(text(`{{ [${'a|upper, '.repeat(700)}a]|length }}`, { a: 'x' })).toBe('701')
 })
 
 test('data that is no object is a fault', () => {

@@ -86,7 +86,7 @@ test.each([
 test('minijinja with a meter renders, says what it took, and never takes more memory than it may', () => {
   const mostBytes = 4 * MiB
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes }))
-  const instance = createMinijinja(module, 1_000_000)
+  const instance = createMinijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addTemplate('a.html', '{{ name }}{{ "x" * times }}')
   instance.setBudget(100_000)
@@ -103,4 +103,20 @@ test('minijinja with a meter renders, says what it took, and never takes more me
   expect(() => environment.render('a.html', { name: '', times: 8 * MiB }, 100)).toThrow(InstanceLost)
   expect(instance.budget()).toBeGreaterThan(0)
   expect(instance.memoryBytes()).toBeLessThanOrEqual(mostBytes)
+})
+
+test('a filter of the host is handed texts up to a bound, each time that it is called', () => {
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: 16 * MiB }))
+  const instance = createMinijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
+  const environment = instance.newEnvironment()
+  environment.addFilter('items', (list) => (list as unknown[]).length)
+  environment.addTemplate('a.txt', '{% for _ in range(3) %}{{ ([big] * times)|items }}{% endfor %}')
+  const render = (times: number): string => {
+    instance.setBudget(1_000_000)
+    return environment.render('a.txt', { big: 'x'.repeat(100 * KiB), times }, 100)
+  }
+  expect(render(10)).toBe('101010')
+  expect(() => render(11)).toThrow(InstanceLost)
+  // Not for lack of memory: in a new instance it would be the same.
+  expect(instance.budget()).toBe(-1)
 })

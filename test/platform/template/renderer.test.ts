@@ -128,7 +128,7 @@ test('a Worker that ends takes only the request in hand with it', async () => {
   expect(workers.length).toBe(2)
 })
 
-test('a Worker that has said nothing for 5 seconds is replaced', async () => {
+test('a Worker that has said nothing for three seconds is replaced, and its account refused for a minute', async () => {
   const clock = new ManualClock()
   const workers: Worker[] = []
   let asked = 0
@@ -141,13 +141,22 @@ test('a Worker that has said nothing for 5 seconds is replaced', async () => {
   }
   using renderer = rendererWith({ clock, newWorker })
   const silenced = renderer.render(request(1, 'a'))
+  const ofTheSame = ['now', 'bulk'].map((urgency) => renderer.render(request(1, 'c', { urgency: urgency as 'now' })))
   const next = renderer.render(request(2, 'b'))
+  const refusedFor = (wait: number) => ({ status: 503, code: 'server_busy', retryAfterSeconds: wait })
   await Promise.resolve()
-  clock.advance(seconds(4))
+  clock.advance(seconds(2))
   expect(workers.length).toBe(1)
   clock.advance(seconds(1))
+  for (const waiting of ofTheSame) expect(await waiting.catch((error: unknown) => error)).toMatchObject(refusedFor(60))
   expect([await silenced, await next].map(endOf)).toEqual(['limit', 'b'])
   expect(workers.length).toBe(2)
+  clock.advance(seconds(20))
+  expect(await renderer.render(request(1, 'a')).catch((error: unknown) => error)).toMatchObject(refusedFor(40))
+  expect(() => renderer.requireRoom(1, 0)).toThrow('One of your templates took far too long')
+  expect(() => renderer.requireRoom(2, 0)).not.toThrow()
+  clock.advance(seconds(40))
+  expect(endOf(await renderer.render(request(1, 'd')))).toBe('d')
 })
 
 test('a Worker that cannot be started fails the request, and says nothing of the template', async () => {
@@ -181,7 +190,10 @@ test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
   const add = (accountId: number, text: string): void => {
     given.push(renderer.render(request(accountId, text)).catch((error: unknown) => error))
   }
-  for (let count = 0; count < 2001; count++) add(1, 'a')
+  for (let count = 0; count < 2000; count++) add(1, 'a')
+  expect(() => renderer.requireRoom(1, 0)).not.toThrow()
+  add(1, 'a')
+  expect(() => renderer.requireRoom(1, 0)).toThrow('Too many of your templates wait')
   add(1, 'one too many')
   const large = 'x'.repeat(1_000_000)
   for (let count = 0; count < 67; count++) add(2, large)
@@ -199,6 +211,17 @@ test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
     ...Array<string>(67).fill('Error: the renderer is closed'),
     refused,
   ])
+})
+
+test('a renderer that drains refuses whoever waits or comes, and answers what is in hand', async () => {
+  using renderer = rendererWith()
+  const inHand = renderer.render(request(1, 'a'))
+  const waiting = [renderer.render(request(1, 'b')), renderer.render(request(2, 'c', { urgency: 'bulk' }))]
+  renderer.drain()
+  const late = renderer.render(request(3, 'd'))
+  const refused = { status: 503, code: 'server_busy', retryAfterSeconds: 1 }
+  for (const each of [...waiting, late]) expect(await each.catch((error: unknown) => error)).toMatchObject(refused)
+  expect(endOf(await inHand)).toBe('a')
 })
 
 test('a renderer that is closed rejects', async () => {

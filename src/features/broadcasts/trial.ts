@@ -1,0 +1,52 @@
+/**
+ * @module Tries a broadcast with the first of its contacts before anything is sent: a variable that nobody has is told to its sender, not to the dead
+ * letters. Never sends, and never stores what it rendered.
+ */
+import type { App } from '#features/app.ts'
+import { AppError } from '#platform/errors.ts'
+import { broadcastDataJson, contactFault, sharedDataJson } from '../emails/broadcast-data.ts'
+import { contactOf, firstRecipients } from './recipients.ts'
+import type { BroadcastInput } from './start.ts'
+
+/** Contacts that are tried. */
+const TRIED = 20
+
+/**
+ * Renders for the first contacts that were fixed. Throws 422 `template_error` when it works for none of them; gives a sentence when it does not work for
+ * some, undefined when it works for all.
+ */
+export async function tryBroadcast(
+  app: App,
+  accountId: number,
+  broadcastId: number,
+  { subject, html, text, templateData, list }: BroadcastInput,
+): Promise<string | undefined> {
+  const shared = sharedDataJson(templateData, list)
+  const source = { subject, html, text }
+  const recipients = firstRecipients(app.db, broadcastId, TRIED)
+  const outcomes = await Promise.all(
+    recipients.map((recipient) =>
+      app.renderer.render({
+        accountId,
+        urgency: 'now',
+        source,
+        dataJson: broadcastDataJson({
+          shared,
+          contact: contactOf(recipient),
+          unsubscribeUrl: 'https://unsubscribe.invalid/',
+        }),
+      }),
+    ),
+  )
+  const faults = outcomes.flatMap((outcome) => (outcome.kind === 'fault' ? [outcome.fault] : []))
+  const [first] = faults
+  if (!first) return undefined
+  const tried = recipients.length === 1 ? 'the only contact' : `all ${recipients.length} contacts`
+  if (faults.length === recipients.length) {
+    const message = `It was tried with ${tried} and works for none: ${contactFault(first)}`
+    throw new AppError(422, first.kind === 'limit' ? 'template_limit' : 'template_error', message, {
+      details: [{ field: first.part ?? 'template', message: contactFault(first) }],
+    })
+  }
+  return `It was tried with the first ${recipients.length} contacts and fails for ${faults.length} of them: ${contactFault(first)}`
+}

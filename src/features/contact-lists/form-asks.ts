@@ -1,0 +1,93 @@
+/**
+ * @module What strangers entered into signup forms: how much mail forms have made for one mailbox, and whether an address was entered before. Nothing that
+ * is kept is an address. Sends nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { hmacSha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { days } from '#platform/units.ts'
+
+/** An address in a form of a list. */
+export interface Entered {
+  readonly accountId: number
+  /** Row id. */
+  readonly listId: number
+  /** As `normaliseAddress` gives it. */
+  readonly addressKey: string
+}
+
+/** Confirmations and welcomes that the forms of one account make for one mailbox at most. Whoever goes on asking asks in vain more and more. */
+export const MOST_FORM_MAILS: readonly { readonly withinMs: number; readonly count: number }[] = [
+  { withinMs: days(1), count: 10 },
+  { withinMs: days(7), count: 20 },
+  { withinMs: days(30), count: 30 },
+]
+/** How long what was entered is remembered. */
+export const REMEMBERED_MS = days(30)
+/** Rows of longer ago that go with each one that is written. */
+const TRIMMED = 10
+const DIGEST_BYTES = 16
+
+const sql = prepared((db) => ({
+  mails: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
+    'SELECT asked_at AS at FROM form_asks WHERE mailbox = ? AND asked_at > ?',
+  ),
+  entered: db.prepare<{ id: number }, [Uint8Array, Millis]>(
+    'SELECT id FROM form_asks WHERE contact = ? AND asked_at > ? LIMIT 1',
+  ),
+  insert: db.prepare('INSERT INTO form_asks (mailbox, contact, asked_at) VALUES (?, ?, ?)'),
+  removeUnsent: db.prepare('DELETE FROM form_asks WHERE contact = ? AND mailbox IS NULL'),
+  trim: db.prepare(
+    'DELETE FROM form_asks WHERE id IN (SELECT id FROM form_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
+  ),
+}))
+
+const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
+  hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
+
+const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Entered): Uint8Array =>
+  digest(app, `mailbox ${accountId} ${mailboxOf(addressKey)}`)
+
+const contactDigest = (app: Pick<App, 'keys'>, { listId, addressKey }: Entered): Uint8Array =>
+  digest(app, `contact ${listId} ${addressKey}`)
+
+/** The address without what stands behind a plus in its local part: nearly everywhere that is the same mailbox. */
+function mailboxOf(addressKey: string): string {
+  const end = addressKey.lastIndexOf('@')
+  const plus = addressKey.indexOf('+')
+  return plus > 0 && plus < end ? addressKey.slice(0, plus) + addressKey.slice(end) : addressKey
+}
+
+/**
+ * Whether forms made so much mail for a mailbox that they make no more for now.
+ * @param now event time
+ */
+export function isFlooded(app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean {
+  const times = sql(db).mails.all(mailboxDigest(app, entered), now - REMEMBERED_MS)
+  return MOST_FORM_MAILS.some(({ withinMs, count }) => times.filter(({ at }) => at > now - withinMs).length >= count)
+}
+
+/**
+ * Whether the address was entered for this list not long ago, and is to be answered as one that waits.
+ * @param now event time
+ */
+export const wasEntered = (app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean =>
+  sql(db).entered.get(contactDigest(app, entered), now - REMEMBERED_MS) !== null
+
+/** Notes that an address was entered, and whether that made an email. */
+export function noteEntered(
+  app: Pick<App, 'keys' | 'eventTime'>,
+  tx: Tx,
+  entered: Entered,
+  { isSent }: { readonly isSent: boolean },
+): void {
+  const { removeUnsent, insert, trim } = sql(tx.db)
+  const now = app.eventTime()
+  const contact = contactDigest(app, entered)
+  trim.run(now - REMEMBERED_MS, TRIMMED)
+  if (!isSent) removeUnsent.run(contact)
+  insert.run(isSent ? mailboxDigest(app, entered) : null, contact, now)
+}
