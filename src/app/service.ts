@@ -77,6 +77,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
 
     const stop = async () => {
       isStopping = true
+      opened.app.renderer.drain()
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
       await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()

@@ -74,8 +74,8 @@ export interface DeliverJob {
 export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
-  /** Bulk mail, that of broadcasts of an account, comes after all other, and leaves some of the site's connections to it. */
-  | { readonly type: 'start'; readonly job: DeliverJob; readonly bulkAccount?: number | undefined }
+  /** Bulk mail comes after all other, and leaves some of the site's connections to it. */
+  | { readonly type: 'start'; readonly job: DeliverJob; readonly isBulk: boolean }
   /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
   /** Gives up everything that has not begun; begun transactions go on. */

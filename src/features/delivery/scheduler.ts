@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
+import { isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/status.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
@@ -86,7 +86,7 @@ export class DeliveryScheduler {
     this.#memoryQueue = new MemoryQueue(
       app.memory,
       (hand, { job, privateKeyPem }) => {
-        this.#pool?.start(hand.worker, job, privateKeyPem, accountOfLane(hand.lane))
+        this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane))
         this.#renderLine.leave(hand)
       },
       (hand) => isBulkLane(hand.lane),

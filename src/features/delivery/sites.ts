@@ -200,7 +200,15 @@ export class Sites {
   of(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      site = { inFlight: 0, restUntil: 0, restReason: '', failures: 0, answers: 0, bulk: new Counts(), waiting: new Line() }
+      site = {
+        inFlight: 0,
+        restUntil: 0,
+        restReason: '',
+        failures: 0,
+        answers: 0,
+        bulk: new Counts(),
+        waiting: new Line(),
+      }
       this.#sites.set(name, site)
     }
     return site
@@ -220,10 +228,7 @@ export class Sites {
     if (bulkAccount === undefined) return most - site.inFlight
     if (site.waiting.hasOrdinary) return 0
     const mostBulk = bulkShare(most)
-    return Math.min(
-      mostBulk - site.inFlight,
-      partOf(mostBulk, site.waiting, bulkAccount) - site.bulk.of(bulkAccount),
-    )
+    return Math.min(mostBulk - site.inFlight, partOf(mostBulk, site.waiting, bulkAccount) - site.bulk.of(bulkAccount))
   }
 
   takePlaces(site: Site, count: number, lane: string): void {

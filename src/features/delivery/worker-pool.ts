@@ -13,7 +13,7 @@ export interface WorkerPool {
   workerOf(site: string): number
   post(worker: number, message: ToWorker): void
   /** Starts a job; the key goes before it when the Worker does not have it. */
-  start(worker: number, job: DeliverJob, privateKeyPem: string, bulkAccount: number | undefined): void
+  start(worker: number, job: DeliverJob, privateKeyPem: string, isBulk: boolean): void
   postAll(message: ToWorker): void
   terminate(): void
 }
@@ -76,11 +76,11 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   return {
     workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
     post,
-    start(index, job, privateKeyPem, bulkAccount) {
+    start(index, job, privateKeyPem, isBulk) {
       const { domainId } = job.dkim
       if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
       keysSent[index]?.add(domainId)
-      post(index, { type: 'start', job, bulkAccount })
+      post(index, { type: 'start', job, isBulk })
     },
     postAll(message) {
       for (const index of workers.keys()) post(index, message)

@@ -15,15 +15,13 @@ declare const self: Worker
 interface Composed {
   readonly job: DeliverJob
   readonly message: Uint8Array
-  /** Whose broadcast it is of; undefined for mail that is not bulk. */
-  readonly bulkAccount: number | undefined
 }
 
 interface Site {
   readonly waiting: Composed[]
   /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
   readonly waitingBulk: Composed[]
-  readonly running: Set<Composed>
+  running: number
 }
 
 interface Running {
@@ -58,7 +56,7 @@ self.onmessage = (event: MessageEvent<string>) => {
       keys.set(data.domainId, data.privateKeyPem)
       return
     case 'start':
-      void start(data.job, data.bulkAccount)
+      void start(data.job, data.isBulk)
       return
     case 'go': {
       const waiting = awaitingGo.get(data.recipientId)
@@ -73,15 +71,15 @@ self.onmessage = (event: MessageEvent<string>) => {
   }
 }
 
-async function start(job: DeliverJob, bulkAccount: number | undefined): Promise<void> {
+async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
   if (draining || !settings) return end(job, { kind: 'dropped' })
   try {
     const message = await prepareMessage(job, content, keyOf(job.dkim.domainId), settings.tracking)
     if (draining) return end(job, { kind: 'dropped' })
-    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: new Set<Composed>() }
+    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
     sites.set(job.route.site, site)
-    const line = bulkAccount === undefined ? site.waiting : site.waitingBulk
-    line.push({ job, message, bulkAccount })
+    const line = isBulk ? site.waitingBulk : site.waiting
+    line.push({ job, message })
     serve(job.route.site, site)
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -99,37 +97,22 @@ function keyOf(domainId: number): KeyObject {
 
 function serve(name: string, site: Site): void {
   for (let next = nextOf(site); next; next = nextOf(site)) {
-    site.running.add(next)
-    void run(name, site, next)
+    site.running++
+    void run(name, site, next.job, next.message)
   }
 }
 
 /** What a free connection of the site is for; undefined when nothing waits that may have one. */
 function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
   const most = settings?.connectionsPerSite ?? 0
-  if (running.size >= most) return undefined
-  return waiting.shift() ?? (running.size < bulkShare(most) ? nextBulk(waitingBulk, running) : undefined)
-}
-
-/** Of the account that has the fewest connections, so that messages of one that take long do not hold up the others'; oldest first. */
-function nextBulk(waiting: Composed[], running: ReadonlySet<Composed>): Composed | undefined {
-  const counts = new Map<number | undefined, number>()
-  for (const { bulkAccount } of running) counts.set(bulkAccount, (counts.get(bulkAccount) ?? 0) + 1)
-  let next: number | undefined
-  let fewest = Number.POSITIVE_INFINITY
-  for (const [index, { bulkAccount }] of waiting.entries()) {
-    const count = counts.get(bulkAccount) ?? 0
-    if (count < fewest) [next, fewest] = [index, count]
-    if (fewest === 0) break
-  }
-  return next === undefined ? undefined : waiting.splice(next, 1)[0]
+  if (running >= most) return undefined
+  return waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined)
 }
 
 /** Takes out all that waits at a site. */
 const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
 
-async function run(name: string, site: Site, composed: Composed): Promise<void> {
-  const { job, message } = composed
+async function run(name: string, site: Site, job: DeliverJob, message: Uint8Array): Promise<void> {
   try {
     const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
     end(job, result, session)
@@ -138,9 +121,9 @@ async function run(name: string, site: Site, composed: Composed): Promise<void> 
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {
-    site.running.delete(composed)
+    site.running--
     serve(name, site)
-    if (site.running.size === 0) sites.delete(name)
+    if (site.running === 0) sites.delete(name)
   }
 }
 

@@ -407,31 +407,6 @@ describe('transactional mail', () => {
   })
 })
 
-test('a broadcast whose receivers keep it waiting leaves another account its part of the same site', async () => {
-  await using receiver = await startReceiver()
-  await using bulk = await startBulkFlow({ zone: sharedHost('x.test'), smtpPort: receiver.port })
-  const { flow } = bulk
-  const isSlow = (local: string) => local.startsWith('slow')
-  const isQuick = (local: string) => local.startsWith('quick')
-  await flow.send({ to: numbered('first', 20).map((local) => `${local}@x.test`) })
-  await allSent(flow)
-  receiver.hold(isSlow)
-  await bulk.due(numbered('slow', 100).map((local) => `${local}@x.test`))
-  await eventually(() => receiver.held.size === 8 && bulk.inDelivery().length === 16)
-  await bulk.due(
-    numbered('quick', 200).map((local) => `${local}@x.test`),
-    2,
-  )
-  // One account has all that bulk mail may have. What it gives back is the other's, until each has half.
-  const [one] = receiver.held
-  receiver.release((local) => local === one)
-  await eventually(() => receiver.begun.filter(isQuick).length === 200)
-  expect(receiver.begun.filter(isSlow).length).toBeLessThan(20)
-  receiver.release()
-  await allSent(flow)
-  expectBalanced(flow.service)
-}, 60_000)
-
 test('bulk mail goes where the domain leads: it bounces where there is none, and waits where nobody answers', async () => {
   await using bulk = await startBulkFlow({ zone: ownHosts('down.test') })
   const { flow } = bulk

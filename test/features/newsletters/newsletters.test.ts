@@ -5,7 +5,7 @@ import { sendNewsletter } from '#features/newsletters/send.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
-import { addContacts, broadcastEmails, inStatuses, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
+import { addContacts, broadcastEmails, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
 
 type Json = Record<string, unknown>
@@ -198,7 +198,7 @@ describe('sending', () => {
         },
       },
     })
-    const operation = await operationIn(own, operationOfAnswer(answer), 'done')
+    await operationIn(own, operationOfAnswer(answer), 'done')
     expect(broadcastEmails(own.app)).toHaveLength(3)
     const now = new Date(own.clock.now()).toISOString()
     expect(await get(id, own)).toMatchObject({

@@ -268,6 +268,23 @@ describe('the buttons of the page', () => {
     expect((await press(service, path, 'resubscribe')).status).toBe(200)
     expect(service.suppressions()).toEqual([])
   })
+
+  test('for the way back counts a link that names a contact apart from the recipient with the same number', async () => {
+    const path = await service.link()
+    const accountUuid = parseUuid(service.actor.accountUuid) ?? new Uint8Array()
+    const facts = {
+      accountUuid,
+      emailId: 0,
+      recipientId: 1,
+      address: 'ann@receiver.test',
+      senderDomain: '',
+      streamId: 0,
+    }
+    const ofContact = `/u/${unsubscribeToken(service.app.keys, { ...facts, listId: 0 })}`
+    for (let i = 0; i < 10; i++) expect((await press(service, ofContact, 'resubscribe')).status).toBe(200)
+    expect((await press(service, ofContact, 'resubscribe')).status).toBe(429)
+    expect((await press(service, path, 'resubscribe')).status).toBe(200)
+  })
 })
 
 describe('looking never acts', () => {
