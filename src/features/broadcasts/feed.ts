@@ -47,12 +47,20 @@ const LOOK_AT_LANES_MS = 500
 /** Part of what may wait that one lane fills by itself: behind a silent site others still get theirs. */
 const LANE_SHARE = 1 / 4
 /** How many times as many may wait where some lanes hold theirs. */
-const MOST_AHEAD = 4
+const MOST_AHEAD = 8
 /** Emails that are looked at, and rows that are removed, in one transaction when a broadcast is taken back. */
 const TAKE_BACK_EMAILS = 300
 const TAKE_BACK_ROWS = 2000
 /** How soon it is looked again whether what was being tried at a cancellation is over. */
 const LOOK_AT_TRIED_MS = 1000
+
+/** One look at all emails of a broadcast that is taken back, from the first on. */
+interface Pass {
+  /** The last email that was looked at. */
+  readonly lookedAt: number
+  /** Nothing was being tried when it began, so nothing comes back untried behind the place that was looked at; else there is another pass. */
+  readonly isLast: boolean
+}
 
 interface Queued {
   readonly emailId: number
@@ -98,8 +106,8 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
   const poked = new Set<number>()
   /** By account, the broadcast that waits for delivery. */
   const awaited = new Map<number, number>()
-  /** Of those that are taken back: the last email that was looked at. */
-  const lookedAt = new Map<number, number>()
+  /** Of those that are taken back: how far all emails were looked at. */
+  const passes = new Map<number, Pass>()
   /** Accounts of which a step is under way. */
   const busy = new Map<number, Promise<void>>()
   let isFirst = true
@@ -109,7 +117,7 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
     if (!broadcast) return
     try {
       poked.delete(broadcast.accountId)
-      const next = await stepOf(app, broadcast, onMoved, lookedAt)
+      const next = await stepOf(app, broadcast, onMoved, passes)
       // What happened meanwhile may be what it would wait for.
       const isPoked = poked.delete(broadcast.accountId)
       resting.set(id, isPoked ? clock.now() : next)
@@ -172,12 +180,7 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
 }
 
 /** Does the next thing of a broadcast; resolves with when it is to be looked at again. */
-async function stepOf(
-  app: App,
-  broadcast: Broadcast,
-  onMoved: OnMoved,
-  lookedAt: Map<number, number>,
-): Promise<Millis> {
+async function stepOf(app: App, broadcast: Broadcast, onMoved: OnMoved, passes: Map<number, Pass>): Promise<Millis> {
   const now = app.clock.now()
   switch (stateName(broadcast.state)) {
     case 'waiting':
@@ -186,9 +189,9 @@ async function stepOf(
     case 'sending':
       return feed(app, broadcast, onMoved)
     case 'cancelling':
-      return takeBack(app, broadcast, 'cancelled', onMoved, lookedAt)
+      return takeBack(app, broadcast, 'cancelled', onMoved, passes)
     case 'failing':
-      return takeBack(app, broadcast, 'failed', onMoved, lookedAt)
+      return takeBack(app, broadcast, 'failed', onMoved, passes)
     default:
       return now
   }
@@ -357,24 +360,27 @@ async function takeBack(
   broadcast: Broadcast,
   to: Extract<BroadcastState, 'cancelled' | 'failed'>,
   onMoved: OnMoved,
-  lookedAt: Map<number, number>,
+  passes: Map<number, Pass>,
 ): Promise<Millis> {
   const operationId = broadcast.operationId ?? 0
-  const isTried = await app.commit.write((tx) => {
-    const emails = sql(tx.db).queued.all(operationId, lookedAt.get(broadcast.id) ?? 0, TAKE_BACK_EMAILS)
+  const next = await app.commit.write((tx): Pass | 'tried' | undefined => {
+    const isBeingTried = () => sql(tx.db).processing.get(operationId) !== null
+    const { lookedAt, isLast } = passes.get(broadcast.id) ?? { lookedAt: 0, isLast: !isBeingTried() }
+    const emails = sql(tx.db).queued.all(operationId, lookedAt, TAKE_BACK_EMAILS)
     const last = emails.at(-1)
     takeEmailsBack(app, tx, broadcast, emails)
-    if (last) return void lookedAt.set(broadcast.id, last.emailId)
-    if (removeRows(app, tx, broadcast) > 0) return undefined
-    if (sql(tx.db).processing.get(operationId)) return true
-    // Something may have come back behind the place that was looked at; the second time there is nothing to be found.
-    if (lookedAt.delete(broadcast.id) && sql(tx.db).queued.all(operationId, 0, TAKE_BACK_EMAILS).some(isUntried))
-      return undefined
+    if (last) return { lookedAt: last.emailId, isLast }
+    if (removeRows(app, tx, broadcast) > 0) return { lookedAt, isLast }
+    if (isBeingTried()) return 'tried'
     const from = to === 'cancelled' ? 'cancelling' : 'failing'
-    moveBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onMoved)
+    if (isLast) moveBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onMoved)
     return undefined
   })
-  return app.clock.now() + (isTried ? LOOK_AT_TRIED_MS : 0)
+  if (next === 'tried') return app.clock.now() + LOOK_AT_TRIED_MS
+  // Only now that it is on disk: what a write that failed took back is looked at again.
+  if (next) passes.set(broadcast.id, next)
+  else passes.delete(broadcast.id)
+  return app.clock.now()
 }
 
 const isUntried = (email: Queued): boolean => email.isUntried === 1

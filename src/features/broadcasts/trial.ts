@@ -23,7 +23,8 @@ export async function tryBroadcast(
 ): Promise<string | undefined> {
   const shared = sharedDataJson(templateData, list)
   const source = { subject, html, text }
-  const recipients = firstRecipients(app.db, broadcastId, TRIED)
+  const fixed = firstRecipients(app.db, broadcastId, TRIED + 1)
+  const recipients = fixed.slice(0, TRIED)
   const outcomes = await Promise.all(
     recipients.map((recipient) =>
       app.renderer.render({
@@ -41,12 +42,15 @@ export async function tryBroadcast(
   const faults = outcomes.flatMap((outcome) => (outcome.kind === 'fault' ? [outcome.fault] : []))
   const [first] = faults
   if (!first) return undefined
-  const tried = recipients.length === 1 ? 'the only contact' : `all ${recipients.length} contacts`
+  const tried =
+    fixed.length === 1
+      ? 'the only contact'
+      : `${fixed.length > TRIED ? 'the first' : 'all'} ${recipients.length} contacts`
   if (faults.length === recipients.length) {
     const message = `It was tried with ${tried} and works for none: ${contactFault(first)}`
     throw new AppError(422, first.kind === 'limit' ? 'template_limit' : 'template_error', message, {
       details: [{ field: first.part ?? 'template', message: contactFault(first) }],
     })
   }
-  return `It was tried with the first ${recipients.length} contacts and fails for ${faults.length} of them: ${contactFault(first)}`
+  return `It was tried with ${tried} and fails for ${faults.length} of them: ${contactFault(first)}`
 }

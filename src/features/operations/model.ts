@@ -51,7 +51,7 @@ export const operationWire = (
 /** Emails of a broadcast fail one by one, after it was handed to delivery. */
 const failedSummary = (emails: Readonly<Record<string, number>> | undefined): string | null =>
   emails?.['failed']
-    ? `${emails['failed']} emails failed; GET /v1/emails with this operation_id and status=failed says why of each.`
+    ? `${emails['failed'] === 1 ? '1 email' : `${emails['failed']} emails`} failed; GET /v1/emails with this operation_id and status=failed says why of each.`
     : null
 
 function metadataOf({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {

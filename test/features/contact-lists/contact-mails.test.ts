@@ -121,6 +121,33 @@ describe('the outbox', () => {
     expect(await service.contact(list, 'c0@receiver.test')).toMatchObject({ status: 'pending' })
   })
 
+  test('what an account was still to send when it was taken away goes some at a time, and nothing of another', async () => {
+    await using service = await createConfirming({ works: false })
+    const { app, actor } = service
+    const other = await service.newAccount()
+    await service.addDomain(other, 'other.test')
+    const key = await service.newKey([], other)
+    await service.add(await service.list({ double_opt_in: true }), { contacts: addresses(1201) })
+    await service.add(await service.list({ double_opt_in: true }, { key }), { email: ADDRESS }, { key })
+    app.db.run('PRAGMA foreign_keys = OFF')
+    app.db.run('UPDATE contact_mails SET account_id = 99 WHERE account_id = ?', [actor.accountId])
+    const slices: number[] = []
+    const count = () =>
+      app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails WHERE account_id = 99').get()?.n ?? 0
+    const { write } = app.commit
+    app.commit.write = (run) =>
+      write.call(app.commit, (tx) => {
+        const before = count()
+        const result = run(tx)
+        if (before > count()) slices.push(before - count())
+        return result
+      }) as ReturnType<typeof write<never>>
+    const loop = startContactMails(app)
+    await service.drained()
+    await loop.stop()
+    expect([slices, service.sent().length]).toEqual([[500, 500, 201], 1])
+  })
+
   test('a confirmation waits for a verified domain that went in between', async () => {
     await using service = await createConfirming({ works: false })
     const { app, clock } = service

@@ -1,5 +1,8 @@
 import { expect, test } from 'bun:test'
-import { moveContacts } from '#features/contacts/status.ts'
+import { exportPieces } from '#features/contact-lists/export.ts'
+import { getList } from '#features/contacts/lists.ts'
+import { insertContact, moveContacts } from '#features/contacts/status.ts'
+import { KiB } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
 import { completed, contactsOf, exportFile, imported, makeList } from './files.ts'
@@ -87,4 +90,24 @@ test('an export of another account, of no list and of no status is refused', asy
   expectRefusal(await service.api('GET', path, undefined, { key }), 404, 'contact_list_not_found')
   expectRefusal(await service.api('GET', '/v1/contact-lists/none/contacts/export'), 404, 'contact_list_not_found')
   expectRefusal(await service.api('GET', `${path}?status=gone`), 422, 'validation_failed', 'status')
+})
+
+test('an export of long metadata is written in small pieces, and has each contact once', async () => {
+  await using service = await createEmailApi()
+  const { app, actor } = service
+  const list = getList(app.db, actor.accountId, await makeList(service))
+  const emails = Array.from({ length: 300 }, (_, i) => `u${i}@x.test`)
+  await app.commit.write((tx) => {
+    for (const [i, email] of emails.entries()) {
+      const metadata = JSON.stringify({ note: 'x'.repeat(i < 100 ? 1 : 10 * KiB) })
+      insertContact(app, tx, { accountId: actor.accountId, listId: list.id, email, metadata, status: 'active' })
+    }
+  })
+  for (const status of [undefined, 'active'] as const) {
+    const pieces = [...exportPieces(app.db, list.id, status)]
+    // The heading, eight pieces of 256 KiB at most and a row, and the end.
+    expect([pieces.length, Math.max(...pieces.map(({ length }) => length)) < 280 * KiB]).toEqual([9, true])
+    const lines = Buffer.concat(pieces).toString().trimEnd().split('\r\n').slice(1)
+    expect(lines.map((line) => line.split(',')[0])).toEqual(emails)
+  }
 })

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { addContacts, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
 
 async function createStream({ api }: TestApi, slug: string): Promise<string> {
   return String(at((await api('POST', '/v1/streams', { slug, name: slug })).body, 'data', 'id'))
@@ -110,6 +111,34 @@ test('a stream with open mail is not deleted; once the mail is final it is, and 
     stream: 'news',
   })
   expect({ status: late.status, code: at(late.body, 'code') }).toEqual({ status: 422, code: 'stream_not_found' })
+})
+
+test('a stream with an open broadcast is not deleted, also while none of its emails is made; once it is over it is', async () => {
+  await using service = await createTestApi({ works: true })
+  const { api, app, actor } = service
+  await createDomain(app, actor, 'sender.test')
+  const stream = await createStream(service, 'news')
+  const list = await newList(service, 'News')
+  await addContacts(app, list, numbered(2))
+  const begun = await api('POST', '/v1/emails/broadcast', {
+    contact_list_id: list,
+    from_address: 'ada@sender.test',
+    subject: 'Hi',
+    text_body: 'Hi',
+    stream: 'news',
+    send_at: new Date(app.clock.now() + 3_600_000).toISOString(),
+  })
+  const operation = String(at(begun.body, 'data', 'operation_id'))
+  const refused = async () => {
+    const { status, body } = await api('DELETE', `/v1/streams/${stream}`)
+    return { status, code: at(body, 'code') }
+  }
+  expect(await refused()).toEqual({ status: 409, code: 'stream_in_use' })
+  expect((await api('POST', `/v1/operations/${operation}/pause`)).status).toBe(200)
+  expect(await refused()).toEqual({ status: 409, code: 'stream_in_use' })
+  expect((await api('POST', `/v1/operations/${operation}/cancel`)).status).toBe(200)
+  await operationIn(service, operation, 'cancelled')
+  expect((await api('DELETE', `/v1/streams/${stream}`)).status).toBe(204)
 })
 
 test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])('%j is no slug: 422', async (slug) => {

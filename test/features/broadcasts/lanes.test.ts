@@ -1,0 +1,115 @@
+/** @module A site that is silent, or a lane that is not delivered, holds up only its own recipients of a broadcast. */
+import { expect, test } from 'bun:test'
+import { createServer, type Socket } from 'node:net'
+import { systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import {
+  addContacts,
+  broadcastEmails,
+  inStatuses,
+  newList,
+  operationOf,
+  type TestContact,
+} from '#test/support/broadcasts.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+/** Takes connections and never says anything; at another address of the loopback network than the receiver that does. */
+async function startSilence(port: number): Promise<AsyncDisposable & { readonly connections: number }> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    sockets.add(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.2', resolve))
+  return {
+    get connections() {
+      return sockets.size
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise<void>((resolve) => server.close(() => resolve()))
+    },
+  }
+}
+
+const contactsAt = (domain: string, count: number): TestContact[] =>
+  Array.from({ length: count }, (_, index) => ({ email: `contact-${index + 1}@${domain}` }))
+
+async function begun(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
+  const listId = await newList(service, 'News')
+  await addContacts(service.app, listId, contacts)
+  const request = { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', text_body: 'Hello' }
+  const answer = await service.api('POST', '/v1/emails/broadcast', request)
+  return String(at(answer.body, 'data', 'operation_id'))
+}
+
+const sentAt = ({ app }: EmailApi, domain: string): number =>
+  broadcastEmails(app).filter(({ address, status }) => status === 'sent' && address.endsWith(`@${domain}`)).length
+
+test('100 contacts of a domain whose site gives no greeting do not hold up 20 of another one behind them', async () => {
+  await using receiver = await startScriptedSmtp()
+  await using silence = await startSilence(receiver.port)
+  const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
+  const resolver = createResolver({
+    servers: [dns.address],
+    clock: systemClock,
+    timeoutMs: 250,
+    attempts: 1,
+    randomId: () => randomBelow(65_536),
+  })
+  try {
+    await using service = await createEmailApi({
+      clock: systemClock,
+      resolver,
+      delivers: true,
+      works: true,
+      settings: { TASSIS_SMTP_PORT: String(receiver.port), TASSIS_BROADCAST_AHEAD: '20' },
+    })
+    const id = await begun(service, [...contactsAt('silent.test', 100), ...contactsAt('good.test', 20)])
+    await eventually(() => sentAt(service, 'good.test') === 20)
+    const operation = await operationOf(service, id)
+    const { sent, queued = 0, processing = 0 } = inStatuses(operation) as Record<string, number>
+    expect([operation.metadata.state, sent, queued + processing]).toEqual(['sending', 20, 100])
+    expect([silence.connections > 0, sentAt(service, 'silent.test')]).toEqual([true, 0])
+  } finally {
+    await dns.close()
+  }
+})
+
+test('where nothing is delivered, those of another lane are handed over behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
+  await using service = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
+  const few = await begun(service, [...contactsAt('slow.test', 100), ...contactsAt('good.test', 20)])
+  const waiting = () =>
+    Object.fromEntries(
+      service.app.db
+        .query<{ lane: string; n: number }, []>(
+          'SELECT lane, count(*) AS n FROM recipients GROUP BY lane ORDER BY lane',
+        )
+        .all()
+        .map(({ lane, n }) => [lane.replace(/^.*:/, ''), n]),
+    )
+  await eventually(async () => (await operationOf(service, few)).metadata.handed_over === 120)
+  expect(waiting()).toEqual({ 'good.test': 20, 'slow.test': 100 })
+  await service.api('POST', `/v1/operations/${few}/cancel`)
+  const many = await begun(service, [...contactsAt('slower.test', 400), ...contactsAt('good.test', 20)])
+  await eventually(async () => (await operationOf(service, many)).metadata.handed_over >= 160)
+  // It has looked several times more when a broadcast that began after it is handed over.
+  const key = await service.newKey([], await otherAccount(service))
+  const listId = await newList(service, 'Theirs', key)
+  await addContacts(service.app, listId, contactsAt('theirs.test', 1))
+  const request = { contact_list_id: listId, from_address: 'ada@theirs.test', subject: 'News', text_body: 'Hello' }
+  expect((await service.api('POST', '/v1/emails/broadcast', request, { key })).status).toBe(202)
+  await eventually(() => waiting()['theirs.test'] === 1)
+  expect((await operationOf(service, many)).metadata.handed_over).toBe(160)
+})
+
+async function otherAccount(service: EmailApi) {
+  const actor = await service.newAccount()
+  await service.addDomain(actor, 'theirs.test')
+  return actor
+}

@@ -1,0 +1,111 @@
+import { expect, test } from 'bun:test'
+import { giveWay, ManualClock, systemClock } from '#platform/clock.ts'
+import { AppError } from '#platform/errors.ts'
+import {
+  RENDER_INTERRUPTED,
+  type Renderer,
+  type RenderOutcome,
+  type RenderRequest,
+} from '#platform/template/renderer.ts'
+import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
+import { KiB, minutes } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
+
+const silent = { error: () => undefined, warn: () => undefined }
+
+const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
+  const renderer = createRenderer({ clock: systemClock, log: silent, ...options })
+  return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
+}
+
+const request = (accountId: number, urgency: RenderRequest['urgency'], text: string): RenderRequest => ({
+  accountId,
+  urgency,
+  source: { text },
+  dataJson: '{}',
+})
+
+const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}'
+/** A fifth of the budget. */
+const LONG = '{% for i in range(10000) %}{% for j in range(4) %}{{ i }}{% endfor %}{% endfor %}'
+
+/** The text in short, the kind of a fault, or the code of a rejection. */
+const endOf = (rendering: Promise<RenderOutcome>): Promise<string> =>
+  rendering.then(
+    (outcome) =>
+      outcome.kind === 'fault'
+        ? outcome.fault.kind
+        : (outcome.parts.text ?? '').length > 20
+          ? 'rendered'
+          : (outcome.parts.text ?? ''),
+    (error: unknown) => (error instanceof AppError ? `${error.status} ${error.code}` : String(error)),
+  )
+
+/** A Worker that never says anything. */
+const silentWorker = (): Worker =>
+  ({ postMessage: () => undefined, terminate: () => undefined, addEventListener: () => undefined }) as unknown as Worker
+
+test.each([
+  ['requests', 'short', 1000],
+  ['bytes', 'x'.repeat(1023 * KiB - 2), 32],
+])('bulk takes half of the %s that an account may have waiting, and the rest stays free', async (_, text, most) => {
+  using renderer = rendererWith({ clock: new ManualClock(), newWorker: silentWorker })
+  const refused: string[] = []
+  const ask = (accountId: number, urgency: RenderRequest['urgency']): void =>
+    void endOf(renderer.render(request(accountId, urgency, text))).then((end) =>
+      refused.push(`${accountId} ${urgency}: ${end}`),
+    )
+  // The first is in hand.
+  for (let n = 0; n < 1 + most; n++) ask(1, 'bulk')
+  await giveWay()
+  expect(refused).toEqual([])
+  ask(1, 'bulk')
+  for (let n = 0; n < most; n++) ask(1, 'now')
+  ask(2, 'bulk')
+  await giveWay()
+  expect(refused).toEqual(['1 bulk: 503 server_busy'])
+  ask(1, 'now')
+  await giveWay()
+  expect(refused).toEqual(['1 bulk: 503 server_busy', '1 now: 503 server_busy'])
+})
+
+test('bulk of an account under penalty is refused until the penalty is over, and never rendered with less', async () => {
+  const clock = new ManualClock()
+  using renderer = rendererWith({ clock })
+  const end = (accountId: number, urgency: RenderRequest['urgency'], text: string): Promise<string> =>
+    endOf(renderer.render(request(accountId, urgency, text)))
+  const last = renderer.render(request(1, 'now', 'last'))
+  const wasted = Array.from({ length: 5 }, () => end(1, 'now', FOREVER))
+  // Waits already when the penalty begins.
+  const waiting = end(1, 'bulk', LONG)
+  await last
+  expect(await Promise.all(wasted)).toEqual(Array(5).fill('limit'))
+  expect([await waiting, await end(1, 'bulk', 'short'), await end(2, 'bulk', LONG), await end(1, 'now', LONG)]).toEqual(
+    ['rendered', '503 server_busy', 'rendered', 'limit'],
+  )
+  clock.advance(minutes(2))
+  expect(await end(1, 'bulk', LONG)).toBe('rendered')
+})
+
+test('bulk that runs out of the budget brings no penalty: it is rendered when nobody else has anything', async () => {
+  using renderer = rendererWith({ clock: new ManualClock() })
+  const ends: string[] = []
+  for (let time = 0; time < 6; time++) ends.push(await endOf(renderer.render(request(1, 'bulk', FOREVER))))
+  expect(ends).toEqual(Array(6).fill('limit'))
+  expect(await endOf(renderer.render(request(1, 'now', LONG)))).toBe('rendered')
+})
+
+test('bulk that a Worker ends with is rejected, which says nothing of the template for good', async () => {
+  const workers: Worker[] = []
+  const newWorker = (): Worker => {
+    const worker = startWorker('render')
+    workers.push(worker)
+    return worker
+  }
+  using renderer = rendererWith({ newWorker })
+  await renderer.render(request(1, 'now', 'warm'))
+  const killed = endOf(renderer.render(request(1, 'bulk', FOREVER)))
+  const next = endOf(renderer.render(request(1, 'bulk', 'next')))
+  workers[0]?.terminate()
+  expect([await killed, await next]).toEqual([`503 ${RENDER_INTERRUPTED}`, 'next'])
+})
