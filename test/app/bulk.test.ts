@@ -2,15 +2,15 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisHere, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// The services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(120_000)
 
 const runner =
   ({ settings }: DataFolder) =>
   async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(args, settings)
+    const { exitCode, stdout, stderr } = await tassisHere(args, settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
 

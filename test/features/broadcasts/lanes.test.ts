@@ -40,8 +40,9 @@ async function startSilence(port: number): Promise<AsyncDisposable & { readonly 
 const contactsAt = (domain: string, count: number): TestContact[] =>
   Array.from({ length: count }, (_, index) => ({ email: `contact-${index + 1}@${domain}` }))
 
+let made = 0
 async function begun(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
-  const listId = await newList(service, 'News')
+  const listId = await newList(service, `List ${++made}`)
   await addContacts(service.app, listId, contacts)
   const request = { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', text_body: 'Hello' }
   const answer = await service.api('POST', '/v1/emails/broadcast', request)
@@ -88,7 +89,7 @@ test('where nothing is delivered, those of another lane are handed over behind 1
     Object.fromEntries(
       service.app.db
         .query<{ lane: string; n: number }, []>(
-          'SELECT lane, count(*) AS n FROM recipients GROUP BY lane ORDER BY lane',
+          'SELECT lane, count(*) AS n FROM recipients WHERE lane IS NOT NULL GROUP BY lane',
         )
         .all()
         .map(({ lane, n }) => [lane.replace(/^.*:/, ''), n]),
@@ -98,7 +99,7 @@ test('where nothing is delivered, those of another lane are handed over behind 1
   await service.api('POST', `/v1/operations/${few}/cancel`)
   const many = await begun(service, [...contactsAt('slower.test', 400), ...contactsAt('good.test', 20)])
   await eventually(async () => (await operationOf(service, many)).metadata.handed_over >= 160)
-  // It has looked several times more when a broadcast that began after it is handed over.
+  // It is looked at again when another one begins.
   const key = await service.newKey([], await otherAccount(service))
   const listId = await newList(service, 'Theirs', key)
   await addContacts(service.app, listId, contactsAt('theirs.test', 1))

@@ -70,15 +70,18 @@ test('a complaint is told and counted once a recipient; another recipient of the
   expect(rate()).toEqual({ delivered: 4, complaints: 2, rate: 0.5 })
 })
 
-test('an address that is suppressed already keeps its first reason, and the complaint is told all the same', async () => {
+test('a complaint about an address that was suppressed by hand takes the place of that, and is told', async () => {
   const { service } = complaints
   const email = await complaints.delivered(TO_BOB)
   await service.api('POST', '/v1/suppressions', { email_address: 'Bob@provider.test', reason: 'manual' })
   expect(await complaints.apply(await complaints.report('standard', email))).toEqual({
     ...applied(email),
-    isSuppressed: false,
+    isSuppressed: true,
   })
-  expect([complaints.suppressions().map(({ reason }) => reason), complaints.events().length]).toEqual([['manual'], 1])
+  expect([complaints.suppressions().map(({ reason }) => reason), complaints.events().length]).toEqual([
+    ['complaint'],
+    1,
+  ])
 })
 
 test('the suppression is in the audit log, by the system', async () => {

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { days, hours } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
-import { addContacts, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
+import { eventually } from '#test/support/app.ts'
+import { addContacts, broadcastEmails, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
 
 let emails: EmailApi
@@ -39,6 +40,8 @@ beforeAll(async () => {
   })
   broadcast = String(at(started.body, 'data', 'operation_id'))
   await operationIn(emails, broadcast, 'done')
+  // Then all of them were begun with; some may not be over.
+  await eventually(() => broadcastEmails(emails.app).every(({ status }) => status === 'sent' || status === 'failed'))
   emails.clock.advance(hours(1))
   await emails.accepted({ subject: 'late' })
 })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, FrameLocator, Page } from 'playwright-core'
 import {
   isChromiumAvailable,
+  type OpenPage,
   openPage,
   overflowPx,
   SCREENS,
@@ -81,6 +82,26 @@ const WELL = {
   small: 0,
 }
 
+type Look = Awaited<ReturnType<typeof look>>
+const onAll = (looks: Look): Look[] => SCREENS.map(() => looks)
+
+/** The same page on all screens, one after another. */
+async function lookOnAll({ page, picture }: OpenPage, name: string): Promise<Look[]> {
+  const looks: Look[] = []
+  for (const screen of SCREENS) {
+    await showOn(page, screen)
+    await picture(`${name}-on-${screen.name}`)
+    looks.push(await look(page))
+  }
+  await showOn(page, SCREENS[0] as Screen)
+  return looks
+}
+
+async function showOn(page: Page, { width, height, colours }: Screen): Promise<void> {
+  await page.setViewportSize({ width, height })
+  await page.emulateMedia({ colorScheme: colours })
+}
+
 const FIELD_KINDS = [
   { name: 'first_name', label: 'First name', type: 'text', required: true },
   { name: 'about', label: 'What do you want to read about?', type: 'textarea' },
@@ -116,15 +137,16 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
   })
   const contactOf = (email: string) => service.contacts().find((contact) => contact.email === email)
 
-  describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
+  const [PHONE, , DESKTOP, DESKTOP_DARK] = SCREENS as [Screen, Screen, Screen, Screen]
+
+  describe('on every screen', () => {
     test('a person signs up with nothing but an address, after one that was wrong', async () => {
       const { path } = await service.form({ description: 'Once a month, and never more.\nYou can leave at any time.' })
-      const email = `plain-${screen.name}@reader.test`
-      await using opened = await openPage(browser, screen)
-      const { page, requested, complaints, picture } = opened
+      const email = 'plain@reader.test'
+      await using opened = await openPage(browser, PHONE)
+      const { page, requested, complaints } = opened
       await page.goto(service.url + path)
-      await picture('1-empty')
-      expect(await look(page)).toEqual(WELL)
+      expect(await lookOnAll(opened, '1-empty')).toEqual(onAll(WELL))
       expect(await page.evaluate(TRAP)).toEqual({ size: [1, 1], tabIndex: -1, autocomplete: 'off', isSilent: true })
       const address = page.getByLabel('Email address')
       expect([await address.getAttribute('autocomplete'), await address.getAttribute('inputmode')]).toEqual([
@@ -136,8 +158,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await address.fill('ada@reader')
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('alert').waitFor()
-      await picture('2-wrong')
-      expect(await look(page)).toEqual(WELL)
+      expect(await lookOnAll(opened, '2-wrong')).toEqual(onAll(WELL))
       expect(await page.getByRole('alert').textContent()).toBe('Enter an email address such as name@example.com.')
       expect(await address.inputValue()).toBe('ada@reader')
       expect(await page.evaluate('document.activeElement.name')).toBe('email')
@@ -145,8 +166,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await address.fill(email)
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('status').waitFor()
-      await picture('3-done')
-      expect(await look(page)).toEqual(WELL)
+      expect(await lookOnAll(opened, '3-done')).toEqual(onAll(WELL))
       expect(await page.getByRole('status').textContent()).toBe('You are subscribed.')
       expect(contactOf(email)).toEqual({ email, status: 0, metadata: null })
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
@@ -159,12 +179,11 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
         custom_fields: FIELD_KINDS,
         list_id: service.list({ doubleOptIn: true }),
       })
-      const email = `fields-${screen.name}@reader.test`
-      await using opened = await openPage(browser, screen)
+      const email = 'fields@reader.test'
+      await using opened = await openPage(browser, PHONE)
       const { page, picture } = opened
       await page.goto(service.url + path)
-      await picture('4-fields')
-      expect(await look(page)).toEqual(WELL)
+      expect(await lookOnAll(opened, '4-fields')).toEqual(onAll(WELL))
       await page.getByLabel('Email address').fill(email)
       // A space is something to a browser.
       await page.getByLabel('First name').fill(' ')
@@ -174,8 +193,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await page.getByLabel('I have read the terms').check()
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('alert').waitFor()
-      await picture('5-fields-wrong')
-      expect(await look(page)).toEqual(WELL)
+      expect(await lookOnAll(opened, '5-fields-wrong')).toEqual(onAll(WELL))
       const name = page.getByLabel('First name')
       expect(await page.evaluate('document.activeElement.name')).toBe('first_name')
       await page.getByRole('alert').getByRole('link').click()
@@ -200,22 +218,18 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
         messages: { submit_button: 'Abonnieren'.repeat(40), email_label: 'E-Mail'.repeat(50) },
         custom_fields: [{ name: 'terms', label: 'Geschäftsbedingungen'.repeat(10), type: 'checkbox' }],
       })
-      await using opened = await openPage(browser, screen)
-      const { page, picture } = opened
+      await using opened = await openPage(browser, PHONE)
+      const { page } = opened
       await page.goto(service.url + path)
-      await picture('7-long')
-      expect(await look(page)).toEqual({ ...WELL, title: expect.any(String), headings: [expect.any(String)] })
+      expect(await lookOnAll(opened, '7-long')).toEqual(
+        onAll({ ...WELL, title: expect.any(String), headings: [expect.any(String)] }),
+      )
       await page.goto(`${service.url}/subscribe/none`)
-      await picture('8-none')
-      expect(await look(page)).toEqual({
-        ...WELL,
-        title: 'This form is not available',
-        headings: ['This form is not available'],
-      })
+      expect(await lookOnAll(opened, '8-none')).toEqual(
+        onAll({ ...WELL, title: 'This form is not available', headings: ['This form is not available'] }),
+      )
     })
   })
-
-  const [PHONE, , DESKTOP, DESKTOP_DARK] = SCREENS as [Screen, Screen, Screen, Screen]
 
   describe('a theme', () => {
     test.each<[string, Record<string, unknown>]>([
@@ -227,16 +241,17 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       ['of a bright background', { bg_color: '#fffbe6', font_family: 'Georgia, serif', border_radius: '1.5rem' }],
     ])('%s gets the colours that can be read with it, by day and by night', async (name, theme) => {
       const { path } = await service.form({ theme, custom_fields: FIELD_KINDS })
+      await using opened = await openPage(browser, DESKTOP)
+      const { page, picture } = opened
+      await page.goto(service.url + path)
+      await page.getByLabel('Email address').fill('ada@reader')
+      await page.getByLabel('First name').fill('Ada')
+      await page.getByLabel('I have read the terms').check()
+      await page.getByRole('button', { name: 'Subscribe' }).click()
+      await page.getByRole('alert').waitFor()
       for (const screen of [DESKTOP, DESKTOP_DARK]) {
-        await using opened = await openPage(browser, screen)
-        const { page, picture } = opened
-        await page.goto(service.url + path)
-        await page.getByLabel('Email address').fill('ada@reader')
-        await page.getByLabel('First name').fill('Ada')
-        await page.getByLabel('I have read the terms').check()
-        await page.getByRole('button', { name: 'Subscribe' }).click()
-        await page.getByRole('alert').waitFor()
-        await picture(`theme-${name.replaceAll(' ', '-')}`)
+        await showOn(page, screen)
+        await picture(`theme-${name.replaceAll(' ', '-')}-on-${screen.name}`)
         const { faint, faintBorders, overflowPx } = await look(page)
         const { outline, behind } = await page.evaluate<{ outline: string; behind: string }>(OUTLINE)
         expect({
