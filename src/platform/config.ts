@@ -224,7 +224,7 @@ const settings = {
     1000,
     10,
     100_000,
-    'Emails of one broadcast that wait in the mail queue at the same time; the rest waits outside.',
+    'Emails of one broadcast that wait in the mail queue at the same time, eight times as many where few sites hold most of them; the rest waits outside.',
   ),
   captureMaxBytes: size(64 * MiB, 1 * MiB, 100 * GiB, 'Most bytes of captured messages; the oldest go first.'),
   captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are removed.'),

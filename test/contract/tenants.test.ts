@@ -85,6 +85,7 @@ test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothi
     'mailbox',
     'newsletter',
     'operation',
+    'signup-form',
     'stream',
     'suppression',
     'template',
