@@ -74,7 +74,7 @@ function move(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onMoved
   const error = ERRORS[verb]
   if (!moveBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onMoved))
     throw new Error(`broadcast ${broadcast.id} is not ${state}`)
-  const lanes = verb === 'resume' ? releaseHeld(tx, broadcast.id, app.clock.now()) : []
+  const lanes = verb === 'resume' ? releaseHeld(tx, broadcast.operationId ?? 0, app.clock.now()) : []
   tx.afterCommit(() => {
     app.broadcastChanged.emit()
     for (const lane of lanes) app.mailDue.emit({ lane, at: app.clock.now() })

@@ -140,7 +140,7 @@ const sql = prepared((db) => ({
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
     // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
-     WHERE operation_id = (SELECT operation_id FROM broadcasts WHERE id = ?2) AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+     WHERE operation_id = ?2 AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
@@ -492,14 +492,14 @@ export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }):
   sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
 
 /**
- * Makes up to `limit` recipients of a broadcast that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
+ * Makes up to `limit` recipients of a broadcast, by its operation, that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
  * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
  * again.
  */
-export const releaseHeld = (tx: Tx, broadcastId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
+export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
   new Set(
     sql(tx.db)
-      .releaseHeld.all(now, broadcastId, limit)
+      .releaseHeld.all(now, operationId, limit)
       .map(({ lane }) => lane),
   )
 

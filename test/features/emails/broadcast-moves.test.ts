@@ -45,7 +45,12 @@ async function startQueue(locals: readonly string[]): Promise<Queue> {
   const service = await createEmailApi()
   const { app } = service
   for (const local of locals) await service.accepted({ to: `${local}@receiver.test` })
-  app.db.run('UPDATE emails SET broadcast_id = ?', [BROADCAST])
+  app.db.run(
+    `INSERT INTO operations (id, uuid, account_id, operation_type, status, total_items, completed_items, failed_items, created_at, updated_at, expires_at)
+     SELECT ?, uuid, account_id, 'broadcast', 'processing', 0, 0, 0, 0, 0, 0 FROM emails LIMIT 1`,
+    [BROADCAST],
+  )
+  app.db.run('UPDATE emails SET broadcast_id = ?1, operation_id = ?1', [BROADCAST])
   app.db.run('UPDATE recipients SET lane = ?', [LANE])
   const rows = () =>
     app.db
