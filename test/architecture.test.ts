@@ -14,6 +14,7 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
 const RANK = [
   'audit-logs',
   'events',
+  'content',
   'accounts',
   'streams',
   'api-keys',
@@ -24,6 +25,10 @@ const RANK = [
   'contacts',
   'suppressions',
   'emails',
+  'system-mail',
+  'team',
+  'sub-accounts',
+  'billing',
   'tracking',
   'unsubscribe',
   'capture',
@@ -41,6 +46,12 @@ const RANK = [
   'signup-forms',
   'broadcasts',
   'newsletters',
+  'analytics',
+  'validate',
+  'insights',
+  'abuse',
+  'retention',
+  'privacy',
   'health',
 ] as const
 

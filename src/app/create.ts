@@ -179,6 +179,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       contactMailDue: createSignal(),
       importDue: createSignal(),
       broadcastChanged: createSignal(),
+      accountChanged: createSignal(),
+      contentDropped: createSignal(),
+      removalDue: createSignal(),
     }
     return {
       app,

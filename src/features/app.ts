@@ -57,6 +57,12 @@ export interface App {
   readonly importDue: Signal<void>
   /** Says that a broadcast was begun, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
+  /** Says that who may act for an account, or whether it may send, has changed: what remembers that forgets it. Emitted inside the transaction and after it. */
+  readonly accountChanged: Signal<{ readonly accountId: number }>
+  /** Says that parts of the content store may be referred to no more. */
+  readonly contentDropped: Signal<void>
+  /** Says that an account, or what is known of one address, is to be removed. */
+  readonly removalDue: Signal<void>
 }
 
 /** Who acts: the key, user or command behind a change, for authorisation and the audit log. */
@@ -68,4 +74,9 @@ export interface Actor {
   readonly id: string
   readonly scopes: ReadonlySet<string>
   readonly ipAddress?: string | undefined
+  /** Of a user: the role in the team of the account. */
+  readonly role?: TeamRole
 }
+
+/** What a user may do in an account, from all to looking only. */
+export type TeamRole = 'owner' | 'admin' | 'developer' | 'viewer'

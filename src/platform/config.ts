@@ -26,6 +26,9 @@ import { GiB, KiB, MiB } from './units.ts'
 
 export class ConfigError extends Error {}
 
+/** What a language model may be used for. */
+const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
+
 const settings = {
   dataDir: text(
     './data',
@@ -161,6 +164,25 @@ const settings = {
     36_500,
     'How long after its email an open or click is still counted; links lead on for good.',
   ),
+  contentDays: integer(90, 1, 36_500, 'How long bodies and attachments of sent mail are kept.'),
+  contentMaxBytes: size(
+    20 * GiB,
+    0,
+    100_000 * GiB,
+    'Most bytes of bodies and attachments of sent mail; the oldest go first; 0: no bound.',
+  ),
+  eventsDays: integer(365, 1, 36_500, 'How long events are kept in the event log.'),
+  eventsMaxBytes: size(10 * GiB, 0, 100_000 * GiB, 'Most bytes of the event log; the oldest go first; 0: no bound.'),
+  inboundDays: integer(365, 1, 36_500, 'How long received mail is kept, in agent mailboxes as well.'),
+  inboundMaxBytes: size(20 * GiB, 0, 100_000 * GiB, 'Most bytes of received mail; the oldest go first; 0: no bound.'),
+  logsDays: integer(
+    730,
+    1,
+    36_500,
+    'How long it is kept which emails were sent and what became of each, and operations.',
+  ),
+  logsMaxBytes: size(20 * GiB, 0, 100_000 * GiB, 'Most bytes of that; the oldest go first; 0: no bound.'),
+  auditDays: integer(1095, 30, 36_500, 'How long entries of the audit log are kept.'),
   trackingPlans: list(
     'Plans with open and click tracking: a comma list of their names, or all.',
     'a comma list of names of plans, or all',
@@ -195,8 +217,14 @@ const settings = {
   llmUrl: checked(
     '',
     'a URL such as http://127.0.0.1:11434/v1 or https://llm.example.com/v1, or nothing',
-    'Base URL of an OpenAI-compatible API that classifies messages of agent mailboxes; empty: none are classified.',
+    'Base URL of an OpenAI-compatible API, for TASSIS_LLM_USES; empty: nothing is asked.',
     (v) => v === '' || isHttpUrl(v),
+  ),
+  llmUses: list(
+    'What TASSIS_LLM_URL is used for: classification (of messages in agent mailboxes), insights (given figures only), phishing (given the text and links of mail that rules find suspicious).',
+    'a comma list of classification, insights, phishing',
+    (v) => LLM_USES.includes(v),
+    ['classification', 'insights'],
   ),
   llmKey: { ...text('', 'API key for TASSIS_LLM_URL.', 'any text'), secret: true },
   llmModel: text('', 'Model to ask at TASSIS_LLM_URL.', 'the name of a model'),
@@ -239,6 +267,73 @@ const settings = {
   planQuotaPro: integer(100_000, 0, 2_147_483_647, 'Monthly recipients of plan pro.'),
   planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
   planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
+  plans: list(
+    'Limits and prices of plans that differ from the defaults: max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, price_cents, stripe_price_id.',
+    'a comma list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
+    // Which plans and fields there are is checked by accounts/plans.ts.
+    (v) => /^[a-z]+\.[a-z_]+=[\x21-\x7e]{1,200}$/.test(v),
+  ),
+  stripeKey: { ...text('', 'Secret API key of Stripe; empty: nobody is billed.', 'any text'), secret: true },
+  stripeWebhookSecret: {
+    ...text('', 'Signing secret of the Stripe webhook endpoint {public_url}/billing/stripe.', 'any text'),
+    secret: true,
+  },
+  stripeUrl: checked(
+    'https://api.stripe.com',
+    'a URL such as https://api.stripe.com',
+    'Where the API of Stripe is reached.',
+    isHttpUrl,
+  ),
+  systemFrom: text(
+    '',
+    'Sender of mail of the service itself (invitations, password resets, notices), an address at a verified domain of an account here; empty: no-reply at the first verified domain of the oldest account.',
+    'a mailbox such as Tassis <no-reply@example.com>',
+  ),
+  sessionDays: integer(14, 1, 365, 'How long a browser stays signed in without being used.'),
+  loginsPerMinute: integer(
+    10,
+    1,
+    100_000,
+    'Attempts to sign in, or requests for a new password, a minute from one address, of IPv6 a /64; of one user half of them.',
+  ),
+  abusePlans: list(
+    'Plans whose accounts are paused by their figures: a comma list of their names, or all.',
+    'a comma list of names of plans, or all',
+    () => true,
+    ['free', 'starter', 'pro', 'business', 'enterprise'],
+  ),
+  abuseBouncePercent: integer(
+    10,
+    1,
+    100,
+    'Hard bounces of 100 recipients delivered to or bounced, over 24 hours, at which an account is paused.',
+  ),
+  abuseComplaintsPerMille: integer(
+    3,
+    1,
+    1000,
+    'Complaints of 1,000 recipients delivered to, over 24 hours, at which an account is paused.',
+  ),
+  abuseMinimumVolume: integer(
+    200,
+    1,
+    1_000_000,
+    'Recipients delivered to or bounced in 24 hours below which the two rates pause nobody.',
+  ),
+  abuseContent: flag(true, 'Whether mail of accounts of TASSIS_ABUSE_PLANS is looked at for phishing.'),
+  abuseDomainsPerHour: integer(
+    20,
+    1,
+    1_000_000,
+    'Domains registered by an account within an hour at which it is paused.',
+  ),
+  abuseKeysPerHour: integer(30, 1, 1_000_000, 'API keys made by an account within an hour at which it is paused.'),
+  abuseSubAccountsPerHour: integer(
+    20,
+    1,
+    1_000_000,
+    'Sub-accounts made by an account within an hour at which it is paused.',
+  ),
 }
 
 type Settings = typeof settings

@@ -1,22 +1,51 @@
-import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { sql } from 'drizzle-orm'
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
-export const accounts = sqliteTable('accounts', {
-  id: integer('id').primaryKey(),
-  uuid: uuid('uuid').notNull().unique(),
-  name: text('name').notNull(),
-  email: text('email').notNull(),
-  plan: text('plan').notNull(),
-  /** Overrides the plan's quota; null: the plan's. */
-  monthlyQuota: integer('monthly_quota'),
-  trackingDefault: flag('tracking_default').notNull().default(false),
-  /** Whether opens and clicks are kept without IP address and user agent. */
-  trackingPrivacy: flag('tracking_privacy').notNull().default(false),
-  /** When sending was paused; null: it is not. */
-  pausedAt: time('paused_at'),
-  createdAt: time('created_at').notNull(),
-  updatedAt: time('updated_at').notNull(),
-})
+export const accounts = sqliteTable(
+  'accounts',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    name: text('name').notNull(),
+    email: text('email').notNull(),
+    plan: text('plan').notNull(),
+    /** Overrides the plan's quota; null: the plan's. */
+    monthlyQuota: integer('monthly_quota'),
+    trackingDefault: flag('tracking_default').notNull().default(false),
+    /** Whether opens and clicks are kept without IP address and user agent. */
+    trackingPrivacy: flag('tracking_privacy').notNull().default(false),
+    /** When sending was paused; null: it is not. */
+    pausedAt: time('paused_at'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+    /** Row id of the account that this one is a sub-account of; null: of none. */
+    parentId: integer('parent_id'),
+    /** When its parent switched it off; null: it is on. */
+    disabledAt: time('disabled_at'),
+    /** When its owner deleted it; the row goes with the last of its data. */
+    deletedAt: time('deleted_at'),
+    /** What paused sending: one of PAUSE_SOURCES, and why in one sentence. */
+    pauseSource: text('pause_source'),
+    pauseReason: text('pause_reason'),
+    /** When sending was last resumed: figures of before pause it no more. */
+    resumedAt: time('resumed_at'),
+    /** The plan is billed and no invoice over more than zero is settled yet: the quota is that of plan free. */
+    quotaHeld: flag('quota_held').notNull().default(false),
+    stripeCustomerId: text('stripe_customer_id'),
+    stripeSubscriptionId: text('stripe_subscription_id'),
+    subscriptionStatus: text('subscription_status'),
+    billingEmail: text('billing_email'),
+    trialEndsAt: time('trial_ends_at'),
+    /** When an export of the account was last completed. */
+    exportedAt: time('exported_at'),
+  },
+  (t) => [
+    index('accounts_parent').on(t.parentId).where(sql`parent_id is not null`),
+    index('accounts_deleted').on(t.id).where(sql`deleted_at is not null`),
+    uniqueIndex('accounts_customer').on(t.stripeCustomerId).where(sql`stripe_customer_id is not null`),
+  ],
+)
 
 /** Recipients accepted in a calendar month (UTC); what the quota is measured against. */
 export const usage = sqliteTable(

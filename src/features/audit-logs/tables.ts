@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time, uuid } from '#platform/db/columns.ts'
+import { bytes, time, uuid } from '#platform/db/columns.ts'
 
 export const auditLogs = sqliteTable(
   'audit_logs',
@@ -17,6 +17,12 @@ export const auditLogs = sqliteTable(
     /** JSON object. */
     metadata: text('metadata'),
     createdAt: time('created_at').notNull(),
+    /** What keeps the digest of the personal fields from being guessed; null: they were erased, and the digest stays. */
+    salt: bytes('salt'),
+    /** SHA-256 of the salt and the personal fields: actor, IP address, resource, metadata. Null: written before there was a chain. */
+    digest: bytes('digest'),
+    /** SHA-256 of the entry before, the other fields and the digest. */
+    hash: bytes('hash'),
   },
   (t) => [index('audit_logs_account').on(t.accountId)],
 )

@@ -28,6 +28,8 @@ export const EVENT_TYPES = [
   'uncertain',
   'email.inbound',
   'mailbox.message.received',
+  'account.auto_paused',
+  'insights.generated',
 ] as const
 
 export type EventType = (typeof EVENT_TYPES)[number]
@@ -67,6 +69,10 @@ export interface EventData {
   /** Of `mailbox.message.received`: public ids of the mailbox and the message. */
   readonly mailbox_id?: string
   readonly mailbox_message_id?: string
+  /** Of `account.auto_paused`: what paused it; `reason` says why. */
+  readonly source?: 'reputation' | 'scam_classifier' | 'registration_burst' | 'admin'
+  /** Of `insights.generated`: public id of the report. */
+  readonly insight_id?: string
   /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
   readonly tls?: string | null
 }

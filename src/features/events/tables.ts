@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { time, ZERO } from '#platform/db/columns.ts'
 
 /**
  * What happened, in one gap-free order an account. No foreign keys: events outlive what they tell of. The public id is derived from account and
@@ -42,6 +42,35 @@ export const counters = sqliteTable(
     value: integer('value').notNull(),
   },
   (t) => [primaryKey({ columns: [t.accountId, t.metric, t.hour] })],
+)
+
+/**
+ * What analytics show, by UTC day and domain of the recipient, of mail that is not only captured; domain `''` is the sum of all. Kept when emails and
+ * events go by age.
+ */
+export const dailyFigures = sqliteTable(
+  'daily_figures',
+  {
+    accountId: integer('account_id').notNull(),
+    /** Days since the epoch. */
+    day: integer('day').notNull(),
+    /** A-labels; `''`: the sum of all. */
+    domain: text('domain').notNull(),
+    /** Recipients that delivery was begun for, on the day of acceptance; suppressed and cancelled ones are taken out again. */
+    sent: integer('sent').notNull().default(ZERO),
+    /** Recipients whose receiver took it. */
+    delivered: integer('delivered').notNull().default(ZERO),
+    bounced: integer('bounced').notNull().default(ZERO),
+    /** Events `opened` and `clicked`. */
+    opens: integer('opens').notNull().default(ZERO),
+    clicks: integer('clicks').notNull().default(ZERO),
+    /** Emails, on the day of their first open and click. */
+    openedEmails: integer('opened_emails').notNull().default(ZERO),
+    clickedEmails: integer('clicked_emails').notNull().default(ZERO),
+    complaints: integer('complaints').notNull().default(ZERO),
+    unsubscribes: integer('unsubscribes').notNull().default(ZERO),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.day, t.domain] })],
 )
 
 /** Single values of the installation: the newest time seen, the master key's fingerprint. */

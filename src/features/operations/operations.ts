@@ -11,7 +11,7 @@ import { days } from '#platform/units.ts'
 export type OperationStatus = 'pending' | 'processing' | 'completed' | 'failed'
 
 export interface NewOperation {
-  readonly type: 'batch' | 'broadcast' | 'newsletter_send' | 'bulk_import'
+  readonly type: 'batch' | 'broadcast' | 'newsletter_send' | 'bulk_import' | 'account_deletion' | 'gdpr_erase'
   readonly status: OperationStatus
   readonly total: number
   readonly completed: number

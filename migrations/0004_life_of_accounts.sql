@@ -1,0 +1,188 @@
+CREATE TABLE `abuse_findings` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`account_id` integer NOT NULL,
+	`source` text NOT NULL,
+	`reason` text NOT NULL,
+	`detail` text,
+	`email_id` integer,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `abuse_findings_account` ON `abuse_findings` (`account_id`,`created_at`);--> statement-breakpoint
+CREATE INDEX `abuse_findings_age` ON `abuse_findings` (`created_at`);--> statement-breakpoint
+CREATE TABLE `content_checks` (
+	`email_id` integer PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `billing_events` (
+	`id` text PRIMARY KEY NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `billing_events_age` ON `billing_events` (`created_at`);--> statement-breakpoint
+CREATE TABLE `content_garbage` (
+	`store` integer NOT NULL,
+	`ref` integer NOT NULL,
+	PRIMARY KEY(`store`, `ref`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `daily_figures` (
+	`account_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`domain` text NOT NULL,
+	`sent` integer DEFAULT 0 NOT NULL,
+	`delivered` integer DEFAULT 0 NOT NULL,
+	`bounced` integer DEFAULT 0 NOT NULL,
+	`opens` integer DEFAULT 0 NOT NULL,
+	`clicks` integer DEFAULT 0 NOT NULL,
+	`opened_emails` integer DEFAULT 0 NOT NULL,
+	`clicked_emails` integer DEFAULT 0 NOT NULL,
+	`complaints` integer DEFAULT 0 NOT NULL,
+	`unsubscribes` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`account_id`, `day`, `domain`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `insights` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`uuid` blob NOT NULL,
+	`account_id` integer NOT NULL,
+	`generated_at` integer NOT NULL,
+	`period_start` integer NOT NULL,
+	`period_end` integer NOT NULL,
+	`model` text NOT NULL,
+	`input_tokens` integer NOT NULL,
+	`output_tokens` integer NOT NULL,
+	`summary` text NOT NULL,
+	`findings` text NOT NULL,
+	`raw_markdown` text NOT NULL,
+	`acknowledged_at` integer,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `insights_uuid_unique` ON `insights` (`uuid`);--> statement-breakpoint
+CREATE INDEX `insights_account` ON `insights` (`account_id`,`generated_at`);--> statement-breakpoint
+CREATE TABLE `account_deletions` (
+	`account_id` integer PRIMARY KEY NOT NULL,
+	`operation_id` integer,
+	`step` integer NOT NULL,
+	`cursor` integer NOT NULL,
+	`rows` integer NOT NULL,
+	`due_at` integer NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `erasures` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL,
+	`operation_id` integer NOT NULL,
+	`address` text NOT NULL,
+	`step` integer NOT NULL,
+	`cursor` integer NOT NULL,
+	`rows` integer NOT NULL,
+	`due_at` integer NOT NULL,
+	`created_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `erasures_address` ON `erasures` (`account_id`,`address`);--> statement-breakpoint
+CREATE INDEX `erasures_due` ON `erasures` (`due_at`);--> statement-breakpoint
+CREATE TABLE `retention_left` (
+	`kind` integer NOT NULL,
+	`row_id` integer NOT NULL,
+	PRIMARY KEY(`kind`, `row_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `invitations` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`uuid` blob NOT NULL,
+	`account_id` integer NOT NULL,
+	`email` text NOT NULL,
+	`role` text NOT NULL,
+	`token_hash` blob NOT NULL,
+	`invited_by` text NOT NULL,
+	`expires_at` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `invitations_uuid_unique` ON `invitations` (`uuid`);--> statement-breakpoint
+CREATE UNIQUE INDEX `invitations_token_hash_unique` ON `invitations` (`token_hash`);--> statement-breakpoint
+CREATE INDEX `invitations_account` ON `invitations` (`account_id`);--> statement-breakpoint
+CREATE TABLE `members` (
+	`account_id` integer NOT NULL,
+	`user_id` integer NOT NULL,
+	`role` text NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`account_id`, `user_id`),
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `members_user` ON `members` (`user_id`);--> statement-breakpoint
+CREATE TABLE `password_resets` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`user_id` integer NOT NULL,
+	`token_hash` blob NOT NULL,
+	`expires_at` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `password_resets_token_hash_unique` ON `password_resets` (`token_hash`);--> statement-breakpoint
+CREATE INDEX `password_resets_user` ON `password_resets` (`user_id`);--> statement-breakpoint
+CREATE TABLE `sessions` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`uuid` blob NOT NULL,
+	`user_id` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`token_hash` blob NOT NULL,
+	`ip_address` text,
+	`user_agent` text,
+	`last_seen_at` integer NOT NULL,
+	`expires_at` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `sessions_uuid_unique` ON `sessions` (`uuid`);--> statement-breakpoint
+CREATE UNIQUE INDEX `sessions_token_hash_unique` ON `sessions` (`token_hash`);--> statement-breakpoint
+CREATE INDEX `sessions_user` ON `sessions` (`user_id`);--> statement-breakpoint
+CREATE INDEX `sessions_account` ON `sessions` (`account_id`);--> statement-breakpoint
+CREATE INDEX `sessions_expiry` ON `sessions` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `users` (
+	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`uuid` blob NOT NULL,
+	`email` text NOT NULL,
+	`name` text NOT NULL,
+	`password_hash` text,
+	`totp_secret` blob,
+	`totp_enabled_at` integer,
+	`totp_last_step` integer,
+	`recovery_codes` text,
+	`last_login_at` integer,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `users_uuid_unique` ON `users` (`uuid`);--> statement-breakpoint
+CREATE UNIQUE INDEX `users_email_unique` ON `users` (`email`);--> statement-breakpoint
+ALTER TABLE `accounts` ADD `parent_id` integer;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `disabled_at` integer;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `deleted_at` integer;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `pause_source` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `pause_reason` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `resumed_at` integer;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `quota_held` integer DEFAULT false NOT NULL;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `stripe_customer_id` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `stripe_subscription_id` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `subscription_status` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `billing_email` text;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `trial_ends_at` integer;--> statement-breakpoint
+ALTER TABLE `accounts` ADD `exported_at` integer;--> statement-breakpoint
+CREATE INDEX `accounts_parent` ON `accounts` (`parent_id`) WHERE parent_id is not null;--> statement-breakpoint
+CREATE INDEX `accounts_deleted` ON `accounts` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX `accounts_customer` ON `accounts` (`stripe_customer_id`) WHERE stripe_customer_id is not null;--> statement-breakpoint
+ALTER TABLE `audit_logs` ADD `salt` blob;--> statement-breakpoint
+ALTER TABLE `audit_logs` ADD `digest` blob;--> statement-breakpoint
+ALTER TABLE `audit_logs` ADD `hash` blob;

@@ -1,0 +1,13 @@
+import { index, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { time } from '#platform/db/columns.ts'
+
+/** Events of the payment provider that were applied: it may tell one twice. */
+export const billingEvents = sqliteTable(
+  'billing_events',
+  {
+    /** As the provider gave it. */
+    id: text('id').primaryKey(),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [index('billing_events_age').on(t.createdAt)],
+)
