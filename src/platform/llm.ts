@@ -1,0 +1,137 @@
+/**
+ * @module Asks the language model of the operator's choice, at `llmUrl`: chat completions in the shape that OpenAI gave them and most servers of
+ * models speak. Every failure is a value with a reason that may be logged; it holds nothing of what was asked, answered, or of the key. Never
+ * follows a redirect, never tries again, keeps nothing.
+ *
+ * By `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine), which the client for tenants'
+ * URLs refuses. Bun's fetch sends at most 256 requests at once in a process: callers bound how many they have under way.
+ */
+import type { Config } from './config.ts'
+
+type LlmConfig = Pick<Config, 'llmUrl' | 'llmKey' | 'llmModel' | 'llmUses'>
+
+/** What a model may be used for; the operator lists them in TASSIS_LLM_USES. */
+export type LlmUse = 'classification' | 'insights' | 'phishing'
+
+/** Whether there is an endpoint, and the operator lets it be used for this. */
+export const mayAsk = ({ llmUrl, llmUses }: LlmConfig, use: LlmUse): boolean => llmUrl !== '' && llmUses.includes(use)
+
+export interface Question {
+  /** What the model is to do. */
+  readonly system: string
+  /** Data, which is no instruction: callers give it as JSON, so that nothing in it can end it. */
+  readonly user: string
+  /** JSON Schema that the answer is to follow; undefined: any JSON object. Endpoints may ignore both. */
+  readonly schema?: { readonly name: string; readonly schema: object } | undefined
+  /** Of the whole body of the answer. */
+  readonly maxAnswerBytes: number
+  /** Ends the call. */
+  readonly signal: AbortSignal
+}
+
+export type Answered = {
+  readonly kind: 'answered'
+  /** What the model said, as it said it: to be judged like anything a stranger sends. */
+  readonly content: string
+  /** As the endpoint counts them; 0 where it does not say. */
+  readonly inputTokens: number
+  readonly outputTokens: number
+}
+
+export type Unanswered = {
+  readonly kind: 'failed'
+  /** One phrase without a full stop, such as `it answered 500`. */
+  readonly reason: string
+  /** Of the answer, if there was one. */
+  readonly status?: number | undefined
+}
+
+/** Asks once. Never rejects; an aborted signal is a failure. */
+export async function ask(config: LlmConfig, question: Question): Promise<Answered | Unanswered> {
+  try {
+    const response = await fetch(`${config.llmUrl.replace(/\/+$/, '')}/chat/completions`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json',
+        // What is small when compressed may be large.
+        'accept-encoding': 'identity',
+        ...(config.llmKey !== '' && { authorization: `Bearer ${config.llmKey}` }),
+      },
+      body: JSON.stringify({
+        ...(config.llmModel !== '' && { model: config.llmModel }),
+        messages: [
+          { role: 'system', content: question.system },
+          { role: 'user', content: question.user },
+        ],
+        response_format: question.schema
+          ? { type: 'json_schema', json_schema: { ...question.schema, strict: true } }
+          : { type: 'json_object' },
+      }),
+      redirect: 'manual',
+      decompress: false,
+      signal: question.signal,
+    })
+    const text = await readBounded(response, question.maxAnswerBytes)
+    if (response.status !== 200) return failed(`it answered ${response.status}`, response.status)
+    if (text === undefined) return failed(`its answer is larger than ${question.maxAnswerBytes} bytes`, 200)
+    const body = parsed(text)
+    const content = memberOf(memberOf(memberOf(memberOf(body, 'choices'), '0'), 'message'), 'content')
+    if (typeof content !== 'string') return failed('its answer is no chat completion', 200)
+    const usage = memberOf(body, 'usage')
+    return {
+      kind: 'answered',
+      content,
+      inputTokens: tokens(memberOf(usage, 'prompt_tokens')),
+      outputTokens: tokens(memberOf(usage, 'completion_tokens')),
+    }
+  } catch (error) {
+    return failed(question.signal.aborted ? 'no answer in time' : reasonOf(error))
+  }
+}
+
+/** The object that the model gave, which some put between fences or words; undefined when there is none. */
+export const objectIn = (content: string): unknown =>
+  parsed(content.slice(content.indexOf('{'), content.lastIndexOf('}') + 1))
+
+/** An own member of an object or array; undefined of anything else. */
+export const memberOf = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+
+/** The body as text; undefined when it is too large, and then the rest is not read. */
+async function readBounded(response: Response, maxBytes: number): Promise<string | undefined> {
+  const reader = response.body?.getReader()
+  if (!reader) return ''
+  const decoder = new TextDecoder()
+  let text = ''
+  let sizeBytes = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    sizeBytes += value.length
+    if (sizeBytes > maxBytes) {
+      await reader.cancel()
+      return undefined
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const MOST_TOKENS = 1_000_000_000
+
+const tokens = (value: unknown): number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : 0
+
+const failed = (reason: string, status?: number): Unanswered => ({ kind: 'failed', reason, status })
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 200)
