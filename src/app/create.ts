@@ -23,6 +23,7 @@ import { startListener } from '#features/inbound/listener.ts'
 import { createParser } from '#features/inbound/parser.ts'
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
+import { requireSystemSender } from '#features/system-mail/send.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { ContentStore } from '#platform/content/store.ts'
@@ -86,6 +87,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const log = options.log ?? createLog(config.logLevel)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
+  requireSystemSender(config)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)

@@ -43,9 +43,10 @@ const sql = prepared((db) => ({
   list: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`,
   ),
-  byHash: db.prepare<Row, [Uint8Array]>(
-    `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`,
+  byHash: db.prepare<Row & { isOpen: number }, [Uint8Array]>(
+    `SELECT ${COLUMNS}, (deleted_at IS NULL AND disabled_at IS NULL) AS isOpen FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`,
   ),
+  deleteAll: db.prepare('DELETE FROM api_keys WHERE account_id = ?'),
   delete: db.prepare<{ hash: Uint8Array }, [Uint8Array, number]>(
     'DELETE FROM api_keys WHERE uuid = ? AND account_id = ? RETURNING hash',
   ),
@@ -134,6 +135,9 @@ export async function revokeApiKey(app: App, authenticator: Authenticator, actor
   authenticator.forget(hash)
 }
 
+/** Removes all keys of an account; whoever calls it emits `App.accountChanged`, in the transaction and after it, so that no cache lets one in. */
+export const removeKeysOf = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
+
 export interface Authenticator {
   /** Who a key belongs to; undefined for an unknown or revoked one. */
   authenticate(key: string): Actor | undefined
@@ -149,6 +153,9 @@ const MOST_CACHED_KEYS = 10_000
 export function createAuthenticator(app: App): Authenticator {
   const actors = new Map<string, { actor: Actor; rowId: number }>()
   const lastUsed = new Map<number, Millis>()
+  app.accountChanged.listen(({ accountId }) => {
+    for (const [key, { actor }] of actors) if (actor.accountId === accountId) actors.delete(key)
+  })
   return {
     authenticate(key) {
       const hash = sha256(key)
@@ -156,7 +163,7 @@ export function createAuthenticator(app: App): Authenticator {
       let known = actors.get(cacheKey)
       if (!known) {
         const row = sql(app.db).byHash.get(hash)
-        if (!row) return undefined
+        if (row?.isOpen !== 1) return undefined
         known = {
           rowId: row.id,
           actor: {

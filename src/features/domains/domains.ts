@@ -69,7 +69,7 @@ interface Row {
 
 const SELECT_ALL =
   'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id'
-const SELECT = `${SELECT_ALL} WHERE deleted_at IS NULL`
+const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
@@ -93,7 +93,7 @@ const sql = prepared((db) => ({
     `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
   ),
   deleted: db.prepare<Row, [number, number]>(
-    `${SELECT_ALL} WHERE deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
+    `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
   ),
   erase: db.prepare('DELETE FROM domains WHERE id = ? AND deleted_at IS NOT NULL'),
 }))

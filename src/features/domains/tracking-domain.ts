@@ -22,13 +22,13 @@ const OF_ACCOUNT =
 const sql = prepared((db) => ({
   ofDomain: db.prepare<{ host: string; accountId: number }, [number]>(
     `SELECT tracking_domain AS host, account_id AS accountId FROM domains
-     WHERE id = ? AND tracking_domain IS NOT NULL AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL`,
+     WHERE id = ? AND tracking_domain IS NOT NULL AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
   byHost: db.prepare<AccountRow, [string]>(
-    `${OF_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND deleted_at IS NULL`,
+    `${OF_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
   verifiedBy: db.prepare<AccountRow, [string]>(
-    `${OF_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL`,
+    `${OF_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
 }))
 

@@ -1,8 +1,19 @@
 /**
- * @module Mail of the service itself to its users: invitations, password resets, notices. It leaves as an email of the account that has the sender's domain,
- * whatever that account's quota says and whether it is paused.
+ * @module Mail of the service itself to its users: invitations, password resets, notices. It leaves as an email of the account that has the sender's
+ * domain and counts against no quota. Holds no templates: who sends writes the text.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { sha256 } from '#platform/crypto.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { systemActor } from '../audit-logs/audit.ts'
+import { findSendingDomain } from '../domains/sending.ts'
+import { findReplay, insertEmail, requireDiskSpace, storeContent, suppressionsOf } from '../emails/accept.ts'
+import { draftOf } from '../emails/draft.ts'
+import { DEFAULT_STREAM, findStream } from '../streams/streams.ts'
 
 export interface SystemMail {
   /** One address. */
@@ -14,7 +25,97 @@ export interface SystemMail {
   readonly idempotencyKey?: string
 }
 
-/** Accepts the email; resolves when it is on disk. Without a sender (`systemFrom`, or a verified domain here) it logs and gives false. */
-export async function sendSystemMail(_app: App, _mail: SystemMail): Promise<boolean> {
-  throw new Error('not yet')
+interface Sender {
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  /** Header form. */
+  readonly from: string
+}
+
+const sql = prepared((db) => ({
+  holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
+    'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
+  ),
+  first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string }, []>(
+    `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain FROM domains JOIN accounts ON accounts.id = account_id
+     WHERE verified_at IS NOT NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
+     ORDER BY accounts.id, domains.id LIMIT 1`,
+  ),
+}))
+
+/** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
+const AUTOMATIC = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
+
+/**
+ * Accepts the email; resolves with true when it is on disk, or was by its key. False, and a line in the log, when there is nobody to send as: neither
+ * `systemFrom` at a domain of an account here, nor a verified domain. Throws what storing throws: a full disk is a 507.
+ */
+export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
+  const sender = senderOf(app, app.db)
+  if (!sender) {
+    // Never the text: it may hold a link that lets somebody in.
+    app.log.warn(
+      { to: mail.to, subject: mail.subject },
+      'mail of the service was not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
+    )
+    return false
+  }
+  await requireDiskSpace(app)
+  const actor = systemActor(sender)
+  const draft = draftOf(
+    app,
+    {
+      from: sender.from,
+      to: mail.to,
+      subject: mail.subject,
+      text_body: mail.text,
+      ...(mail.html !== undefined && { html_body: mail.html }),
+      tracking: false,
+    },
+    // Hashed, so that it never meets a key of the account's own.
+    mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
+  )
+  const content = await storeContent(app, draft)
+  await app.commit.write((tx) => {
+    if (findReplay(app, actor, draft.idempotency)) return
+    const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
+    const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
+    if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
+    insertEmail(app, tx, actor, { ...draft, extra: { ...draft.extra, headers: AUTOMATIC } }, content, {
+      domainId: domain.id,
+      streamId,
+      sandbox: !domain.isVerified,
+      tracked: false,
+      suppressions: suppressionsOf(tx.db, actor, draft, streamId),
+      quotaMonth: null,
+      operationId: null,
+    })
+  })
+  return true
+}
+
+/** Throws ConfigError when the setting is no mailbox. */
+export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>): void {
+  if (systemFrom === '') return
+  const mailbox = parseMailbox(systemFrom)
+  if (mailbox.kind === 'invalid')
+    throw new ConfigError(
+      `TASSIS_SYSTEM_FROM is "${systemFrom}", which is no mailbox (${mailbox.reason}); give one such as Tassis <no-reply@example.com>.`,
+    )
+}
+
+/** The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting the oldest with a verified one. */
+function senderOf({ config }: Pick<App, 'config'>, db: Database): Sender | undefined {
+  if (config.systemFrom === '') {
+    const row = sql(db).first.get()
+    return row ? { ...row, from: `no-reply@${row.domain}` } : undefined
+  }
+  const domain = domainOfMailbox(config.systemFrom)
+  let found: Sender | undefined
+  for (const holder of sql(db).holders.all()) {
+    const sending = findSendingDomain(db, holder.accountId, domain)
+    if (sending?.isVerified) return { ...holder, from: config.systemFrom }
+    if (sending) found ??= { ...holder, from: config.systemFrom }
+  }
+  return found
 }

@@ -45,7 +45,7 @@ const sql = prepared((db) => ({
   state: db.prepare<State, [number]>(
     `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
        route_id AS routeId, webhooks.updated_at AS updatedAt
-     FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND deleted_at IS NULL`,
+     FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND webhooks.deleted_at IS NULL`,
   ),
   isWaiting: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM webhook_deliveries WHERE id = ? AND next_at IS NOT NULL',
