@@ -44,6 +44,7 @@ CREATE TABLE `daily_figures` (
 	PRIMARY KEY(`account_id`, `day`, `domain`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `daily_figures_by_sent` ON `daily_figures` (`account_id`,`day`,`sent`) WHERE sent > 0 and domain <> '';--> statement-breakpoint
 CREATE TABLE `insights` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
@@ -185,4 +186,18 @@ CREATE INDEX `accounts_deleted` ON `accounts` (`id`) WHERE deleted_at is not nul
 CREATE UNIQUE INDEX `accounts_customer` ON `accounts` (`stripe_customer_id`) WHERE stripe_customer_id is not null;--> statement-breakpoint
 ALTER TABLE `audit_logs` ADD `salt` blob;--> statement-breakpoint
 ALTER TABLE `audit_logs` ADD `digest` blob;--> statement-breakpoint
-ALTER TABLE `audit_logs` ADD `hash` blob;
+ALTER TABLE `audit_logs` ADD `hash` blob;--> statement-breakpoint
+CREATE INDEX `audit_logs_action` ON `audit_logs` (`account_id`,`action`);--> statement-breakpoint
+CREATE INDEX `audit_logs_actor` ON `audit_logs` (`account_id`,`actor_id`);--> statement-breakpoint
+CREATE INDEX `audit_logs_resource` ON `audit_logs` (`account_id`,`resource_id`) WHERE resource_id is not null;--> statement-breakpoint
+CREATE TABLE `audit_chain` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`anchor_id` integer NOT NULL,
+	`anchor_hash` blob NOT NULL,
+	`head_id` integer NOT NULL,
+	`head_hash` blob NOT NULL,
+	`is_complete` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+-- The entries that there are are chained when the database is opened: audit-logs/chain.ts.
+INSERT INTO audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0);

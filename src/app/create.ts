@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { requireKnownPlans } from '#features/accounts/plans.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
+import { completeAuditChain } from '#features/audit-logs/chain.ts'
 import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
@@ -101,6 +102,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const db = explainDamage(databasePath, RESTORE, () => {
       const opened = openDatabase(databasePath)
       migrateOrExplain(opened)
+      completeAuditChain(opened)
       checkMasterKey(opened, keys)
       return opened
     })

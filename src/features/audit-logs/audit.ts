@@ -1,8 +1,12 @@
-/** @module The audit log: every change by anyone has a row, in the transaction of the change. The only writer of `audit_logs`. */
+/**
+ * @module The audit log: every change by anyone has a row, in the transaction of the change, chained to the row before. This folder is the only writer
+ * of `audit_logs`; rows are never changed, but for the erasure of their personal fields (`erase.ts`) and removal for their age (`trim.ts`).
+ */
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { digestOf, hashOf, newSalt, nextInChain, setChainHead } from './chain.ts'
 
 export interface AuditEntry {
   /** `resource.verb` in the past tense: `domain.created`. */
@@ -15,8 +19,8 @@ export interface AuditEntry {
 
 const sql = prepared((db) => ({
   insert: db.prepare(
-    `INSERT INTO audit_logs (uuid, account_id, actor_type, actor_id, action, resource_type, resource_id, ip_address, metadata, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, resource_id, ip_address, metadata, created_at,
+     salt, digest, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
 }))
 
@@ -31,16 +35,44 @@ export const systemActor = (account: { readonly accountId: number; readonly acco
 
 /** Writes what an actor did; call it in the transaction that does it. */
 export function audit(app: App, tx: Tx, actor: Actor, entry: AuditEntry): void {
+  const { id, before } = nextInChain(tx.db)
+  const personal = {
+    actorId: storable(actor.id),
+    ipAddress: storableOrNull(actor.ipAddress),
+    resourceId: storableOrNull(entry.resourceId),
+    metadata: entry.metadata ? JSON.stringify(entry.metadata) : null,
+  }
+  const lasting = {
+    id,
+    uuid: newUuid(),
+    accountId: actor.accountId,
+    actorType: actor.type,
+    action: entry.action,
+    resourceType: entry.resourceType ?? null,
+    createdAt: app.eventTime(),
+  }
+  const salt = newSalt()
+  const digest = digestOf(salt, personal)
+  const hash = hashOf(before, lasting, digest)
   sql(tx.db).insert.run(
-    newUuid(),
-    actor.accountId,
-    actor.type,
-    actor.id,
-    entry.action,
-    entry.resourceType ?? null,
-    entry.resourceId ?? null,
-    actor.ipAddress ?? null,
-    entry.metadata ? JSON.stringify(entry.metadata) : null,
-    app.eventTime(),
+    id,
+    lasting.uuid,
+    lasting.accountId,
+    lasting.actorType,
+    personal.actorId,
+    lasting.action,
+    lasting.resourceType,
+    personal.resourceId,
+    personal.ipAddress,
+    personal.metadata,
+    lasting.createdAt,
+    salt,
+    digest,
+    hash,
   )
+  setChainHead(tx.db, id, hash)
 }
+
+/** As the database gives it back: no half of a surrogate pair, which would become another character on its way. */
+const storable = (text: string): string => text.toWellFormed()
+const storableOrNull = (text: string | undefined): string | null => (text === undefined ? null : storable(text))

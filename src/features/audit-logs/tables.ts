@@ -1,5 +1,6 @@
+import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { bytes, time, uuid } from '#platform/db/columns.ts'
+import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
 
 export const auditLogs = sqliteTable(
   'audit_logs',
@@ -9,6 +10,7 @@ export const auditLogs = sqliteTable(
     /** Null for what concerns no account. Not a foreign key: the log outlives the account. */
     accountId: integer('account_id'),
     actorType: text('actor_type').notNull(),
+    /** `erased` where the personal fields were erased. */
     actorId: text('actor_id').notNull(),
     action: text('action').notNull(),
     resourceType: text('resource_type'),
@@ -24,5 +26,23 @@ export const auditLogs = sqliteTable(
     /** SHA-256 of the entry before, the other fields and the digest. */
     hash: bytes('hash'),
   },
-  (t) => [index('audit_logs_account').on(t.accountId)],
+  (t) => [
+    index('audit_logs_account').on(t.accountId),
+    index('audit_logs_action').on(t.accountId, t.action),
+    index('audit_logs_actor').on(t.accountId, t.actorId),
+    index('audit_logs_resource').on(t.accountId, t.resourceId).where(sql`resource_id is not null`),
+  ],
 )
+
+/** One row: where the chain begins and where it ends. */
+export const auditChain = sqliteTable('audit_chain', {
+  id: integer('id').primaryKey(),
+  /** Id and hash of the newest entry that was removed for its age; 0 and zeros: none was. */
+  anchorId: integer('anchor_id').notNull(),
+  anchorHash: bytes('anchor_hash').notNull(),
+  /** Id and hash of the newest entry that is chained. */
+  headId: integer('head_id').notNull(),
+  headHash: bytes('head_hash').notNull(),
+  /** Entries from before there was a chain are in it. */
+  isComplete: flag('is_complete').notNull(),
+})
