@@ -1,0 +1,162 @@
+/**
+ * @module The chain of the audit log: what is hashed of an entry, and where the chain begins and ends. Each entry's hash covers the entry before, so
+ * none can be changed, removed or put in without all later hashes being others. Personal fields go in by a salted digest alone: erasing them and
+ * their salt leaves the chain as it was, and nobody can find them by guessing. The hashes need no key: whoever notes the newest one elsewhere can
+ * tell a chain that was written anew as a whole.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { randomBytes, type UuidBytes } from '#platform/ids.ts'
+
+/** Stands in for the entry before the first. */
+export const NO_ENTRY_BEFORE: Uint8Array = new Uint8Array(32)
+
+/** Stands in `actor_id` where the personal fields were erased; they are null otherwise. */
+export const ERASED = 'erased'
+
+/** Text as it is stored, or the bytes that stand there: a changed byte need not be UTF-8 any more. */
+type Stored = string | Uint8Array
+
+/** Fields that can tell who a person is. */
+export interface PersonalFields {
+  readonly actorId: Stored
+  readonly ipAddress: Stored | null
+  readonly resourceId: Stored | null
+  readonly metadata: Stored | null
+}
+
+/** The others, which stay. */
+export interface LastingFields {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number | null
+  readonly actorType: Stored
+  readonly action: Stored
+  readonly resourceType: Stored | null
+  readonly createdAt: Millis
+}
+
+const SALT_BYTES = 16
+
+export const newSalt = (): Uint8Array => randomBytes(SALT_BYTES)
+
+export const digestOf = (salt: Uint8Array, { actorId, ipAddress, resourceId, metadata }: PersonalFields): Uint8Array =>
+  hashed(salt, [actorId, ipAddress, resourceId, metadata])
+
+/** @param before hash of the entry before, or NO_ENTRY_BEFORE */
+export const hashOf = (before: Uint8Array, entry: LastingFields, digest: Uint8Array): Uint8Array =>
+  hashed(before, [
+    entry.id,
+    entry.uuid,
+    entry.accountId,
+    entry.actorType,
+    entry.action,
+    entry.resourceType,
+    entry.createdAt,
+    digest,
+  ])
+
+const NULL = 0
+const NUMBER = 1
+const TEXT = 2
+
+/** SHA-256 over `prefix` and the fields, each with its kind and its length in front: two lists of fields never give the same bytes. */
+function hashed(prefix: Uint8Array, fields: readonly (Stored | number | null)[]): Uint8Array {
+  const hasher = new Bun.CryptoHasher('sha256')
+  hasher.update(prefix)
+  for (const field of fields) {
+    const bytes = field === null ? undefined : Buffer.from(typeof field === 'number' ? String(field) : field)
+    const head = Buffer.alloc(5)
+    head[0] = field === null ? NULL : typeof field === 'number' ? NUMBER : TEXT
+    head.writeUInt32BE(bytes?.length ?? 0, 1)
+    hasher.update(head)
+    if (bytes) hasher.update(bytes)
+  }
+  return new Uint8Array(hasher.digest())
+}
+
+/** Where the chain begins and ends. */
+export interface ChainEnds {
+  /** The newest entry that was removed for its age; 0: none was. */
+  readonly anchorId: number
+  readonly anchorHash: Uint8Array
+  /** The newest entry that is chained. */
+  readonly headId: number
+  readonly headHash: Uint8Array
+  /** 1: entries from before there was a chain are in it. */
+  readonly isComplete: number
+}
+
+interface OldEntry extends LastingFields, PersonalFields {}
+
+const sql = prepared((db) => ({
+  ends: db.prepare<ChainEnds, []>(
+    `SELECT anchor_id AS anchorId, anchor_hash AS anchorHash, head_id AS headId, head_hash AS headHash, is_complete AS isComplete
+     FROM audit_chain WHERE id = 1`,
+  ),
+  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM audit_logs'),
+  setHead: db.prepare<unknown, [number, Uint8Array, Uint8Array]>(
+    `INSERT INTO audit_chain (id, anchor_id, anchor_hash, head_id, head_hash, is_complete) VALUES (1, 0, ?3, ?1, ?2, 1)
+     ON CONFLICT DO UPDATE SET head_id = excluded.head_id, head_hash = excluded.head_hash`,
+  ),
+  setAnchor: db.prepare<unknown, [number, Uint8Array]>(
+    'UPDATE audit_chain SET anchor_id = ?, anchor_hash = ? WHERE id = 1',
+  ),
+  setComplete: db.prepare('UPDATE audit_chain SET is_complete = 1 WHERE id = 1'),
+  old: db.prepare<OldEntry, [number, number]>(
+    `SELECT id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
+     resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?`,
+  ),
+  chain: db.prepare<unknown, [Uint8Array, Uint8Array, Uint8Array, number]>(
+    'UPDATE audit_logs SET salt = ?, digest = ?, hash = ? WHERE id = ?',
+  ),
+}))
+
+/** Undefined in a database without a chain, which is damaged. */
+export const chainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
+
+/** Id and predecessor's hash of the entry that is written next. An id is never given twice, also when its entry was removed. */
+export function nextInChain(db: Database): { id: number; before: Uint8Array } {
+  const { ends, lastId } = sql(db)
+  const chain = ends.get()
+  // Entries that somebody put behind the head are not built upon; they must not make every change fail either.
+  const id = Math.max(chain?.headId ?? 0, lastId.get()?.id ?? 0) + 1
+  return { id, before: chain?.headHash ?? NO_ENTRY_BEFORE }
+}
+
+export const setChainHead = (db: Database, id: number, hash: Uint8Array): void =>
+  void sql(db).setHead.run(id, hash, NO_ENTRY_BEFORE)
+
+export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void =>
+  void sql(db).setAnchor.run(id, hash)
+
+const OLD_ENTRIES_AT_ONCE = 2000
+
+/**
+ * Chains the entries from before there was a chain: once in the life of a database, when it is opened and before anything is written. Each slice is a
+ * transaction that moves the head, so that a start that was cut off goes on where it stopped.
+ */
+export function completeAuditChain(db: Database): void {
+  while (chainEnds(db)?.isComplete === 0) db.transaction(() => chainOldEntries(db))()
+}
+
+function chainOldEntries(db: Database): void {
+  const { old, chain, setComplete } = sql(db)
+  const { headId, headHash } = nextHead(db)
+  let id = headId
+  let before = headHash
+  const entries = old.all(headId, OLD_ENTRIES_AT_ONCE)
+  for (const entry of entries) {
+    const salt = newSalt()
+    const digest = digestOf(salt, entry)
+    before = hashOf(before, entry, digest)
+    id = entry.id
+    chain.run(salt, digest, before, id)
+  }
+  if (entries.length > 0) setChainHead(db, id, before)
+  if (entries.length < OLD_ENTRIES_AT_ONCE) setComplete.run()
+}
+
+const nextHead = (db: Database): Pick<ChainEnds, 'headId' | 'headHash'> =>
+  chainEnds(db) ?? { headId: 0, headHash: NO_ENTRY_BEFORE }
