@@ -1,4 +1,7 @@
-/** @module What a plan allows. Read by quota, rate limit and billing. */
+/**
+ * @module What a plan allows and costs: defaults, what the settings put in their place, and the check of those at start. Read by quota, limits, tracking,
+ * rate limit and billing. Knows no account.
+ */
 import { type Config, ConfigError } from '#platform/config.ts'
 
 export const PLANS = ['free', 'starter', 'pro', 'business', 'enterprise', 'unlimited'] as const
@@ -9,8 +12,35 @@ export const isPlan = (text: string): text is Plan => PLANS.some((plan) => plan 
 /** "Unlimited" in fields that must hold a 32-bit number. */
 export const UNLIMITED = 2_147_483_647
 
+/** What a plan has a limit of beside recipients. */
+export type Limited = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
+
+export interface PlanTerms {
+  readonly plan: Plan
+  /** Recipients a calendar month. */
+  readonly monthlyQuota: number
+  /** How many of each an account may have; UNLIMITED: any number. */
+  readonly limits: Readonly<Record<Limited, number>>
+  readonly trackingEnabled: boolean
+  /** Of a month; null: the plan is not for sale here. */
+  readonly priceCents: number | null
+  /** What Stripe calls the price; null: nobody can buy the plan. */
+  readonly stripePriceId: string | null
+}
+
+type Settings = Pick<
+  Config,
+  | 'planQuotaFree'
+  | 'planQuotaStarter'
+  | 'planQuotaPro'
+  | 'planQuotaBusiness'
+  | 'planQuotaEnterprise'
+  | 'plans'
+  | 'trackingPlans'
+>
+
 /** Recipients a calendar month of a plan. */
-export function planQuota(config: Config, plan: Plan): number {
+export function planQuota(config: Settings, plan: Plan): number {
   switch (plan) {
     case 'free':
       return config.planQuotaFree
@@ -27,17 +57,141 @@ export function planQuota(config: Config, plan: Plan): number {
   }
 }
 
+const limitsOf = (
+  domains: number,
+  templates: number,
+  webhooks: number,
+  contactLists: number,
+  subAccounts: number,
+): Record<Limited, number> => ({ domains, templates, webhooks, contact_lists: contactLists, sub_accounts: subAccounts })
+
+const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<Limited, number>>>> = {
+  free: limitsOf(3, 20, 5, 5, 0),
+  starter: limitsOf(10, 100, 10, 20, 0),
+  pro: limitsOf(50, 500, 25, 100, 10),
+  business: limitsOf(250, 2000, 50, 500, 100),
+  enterprise: limitsOf(1000, 10_000, 100, 2000, 1000),
+  unlimited: limitsOf(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
+}
+
+interface Override {
+  limits: Partial<Record<Limited, number>>
+  priceCents?: number
+  stripePriceId?: string
+}
+
+const LIMIT_OF_FIELD: Readonly<Record<string, Limited>> = {
+  max_domains: 'domains',
+  max_templates: 'templates',
+  max_webhooks: 'webhooks',
+  max_contact_lists: 'contact_lists',
+  max_sub_accounts: 'sub_accounts',
+}
+
+/** The fields that `TASSIS_PLANS` can set. */
+const FIELDS = [...Object.keys(LIMIT_OF_FIELD), 'price_cents', 'stripe_price_id']
+
+// A configuration is read several times an email and never changes.
+const termsOf = new WeakMap<Settings, ReadonlyMap<Plan, PlanTerms>>()
+
+/** What a plan allows and costs. */
+export function planTerms(config: Settings, plan: Plan): PlanTerms {
+  let known = termsOf.get(config)
+  if (!known) {
+    known = readTerms(config)
+    termsOf.set(config, known)
+  }
+  const terms = known.get(plan)
+  if (!terms) throw new Error(`there are no terms of plan ${plan}`)
+  return terms
+}
+
+/** The terms of every plan, the smallest first. */
+export const allPlanTerms = (config: Settings): PlanTerms[] => PLANS.map((plan) => planTerms(config, plan))
+
+/** The plan with this price at Stripe, or undefined. */
+export const planOfPrice = (config: Settings, priceId: string): Plan | undefined =>
+  allPlanTerms(config).find(({ stripePriceId }) => stripePriceId === priceId)?.plan
+
+function readTerms(config: Settings): Map<Plan, PlanTerms> {
+  const overrides = readOverrides(config.plans)
+  return new Map(
+    PLANS.map((plan): [Plan, PlanTerms] => {
+      const override = overrides.get(plan)
+      return [
+        plan,
+        {
+          plan,
+          monthlyQuota: planQuota(config, plan),
+          limits: { ...DEFAULT_LIMITS[plan], ...override?.limits },
+          trackingEnabled: hasTracking(config, plan),
+          priceCents: override?.priceCents ?? (plan === 'free' ? 0 : null),
+          stripePriceId: override?.stripePriceId ?? null,
+        },
+      ]
+    }),
+  )
+}
+
+/** Throws ConfigError for what is no plan, field or value. */
+function readOverrides(entries: readonly string[]): Map<Plan, Override> {
+  const overrides = new Map<Plan, Override>()
+  for (const entry of entries) {
+    const [, plan = '', field = '', value = ''] = /^([a-z]+)\.([a-z_]+)=(.+)$/.exec(entry) ?? []
+    if (!isPlan(plan)) throw notAllowed(entry, `a plan is one of ${PLANS.join(', ')}`)
+    const override = overrides.get(plan) ?? { limits: {} }
+    overrides.set(plan, override)
+    const limit = LIMIT_OF_FIELD[field]
+    if (limit) override.limits[limit] = numberOf(entry, value)
+    else if (field === 'price_cents') override.priceCents = numberOf(entry, value)
+    else if (field === 'stripe_price_id') override.stripePriceId = value
+    else throw notAllowed(entry, `a field is one of ${FIELDS.join(', ')}`)
+  }
+  requireDistinctPrices(overrides)
+  return overrides
+}
+
+function numberOf(entry: string, value: string): number {
+  const number = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN
+  if (!(number <= UNLIMITED)) throw notAllowed(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
+  return number
+}
+
+/** A price says which plan somebody has bought. */
+function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
+  const planOf = new Map<string, Plan>()
+  for (const [plan, { stripePriceId }] of overrides) {
+    if (stripePriceId === undefined) continue
+    const other = planOf.get(stripePriceId)
+    if (other) throw notAllowed(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} has this price already`)
+    planOf.set(stripePriceId, plan)
+  }
+}
+
+const notAllowed = (entry: string, allowed: string): ConfigError =>
+  new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
+
 /** In a setting that lists plans: every one. */
 const EVERY_PLAN = 'all'
 
+/** Whether a list of plans, which may say all, has this one. */
+export const listsPlan = (list: readonly string[], plan: Plan): boolean =>
+  list.includes(plan) || list.includes(EVERY_PLAN)
+
 /** Whether mail of a plan can be tracked. */
 export const hasTracking = ({ trackingPlans }: Pick<Config, 'trackingPlans'>, plan: Plan): boolean =>
-  trackingPlans.includes(plan) || trackingPlans.includes(EVERY_PLAN)
+  listsPlan(trackingPlans, plan)
 
-/** Throws ConfigError when a setting names a plan that there is not. */
-export function requireKnownPlans({ trackingPlans }: Pick<Config, 'trackingPlans'>): void {
-  if (trackingPlans.every((name) => name === EVERY_PLAN || isPlan(name))) return
+/** Throws ConfigError when a setting names a plan, or a field of plans, that there is not. */
+export function requireKnownPlans(config: Settings & Pick<Config, 'abusePlans'>): void {
+  requireListOfPlans('TASSIS_TRACKING_PLANS', config.trackingPlans)
+  requireListOfPlans('TASSIS_ABUSE_PLANS', config.abusePlans)
+  readTerms(config)
+}
+
+function requireListOfPlans(variable: string, list: readonly string[]): void {
+  if (list.every((name) => name === EVERY_PLAN || isPlan(name))) return
   throw new ConfigError(
-    `TASSIS_TRACKING_PLANS is "${trackingPlans.join(',')}"; allowed is a comma list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
+    `${variable} is "${list.join(',')}"; allowed is a comma list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
   )
 }

@@ -9,6 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { requireUsable } from '../templates/render.ts'
@@ -88,7 +89,7 @@ const columnsOf = (list: ListFields): (string | number | null)[] => [
 ]
 
 /**
- * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`; 422 for what cannot be, `template_error`
+ * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403 `plan_limit_reached`; 422 for what cannot be, `template_error`
  * for parts of the welcome email that can never be rendered.
  */
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
@@ -103,6 +104,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
   return app.commit.write((tx) => {
     // Again: template and domain may be gone by now.
     const list = check(tx.db)
+    requireRoom(app, tx, accountId, 'contact_lists')
     if (countLists(tx.db, accountId) >= MOST_LISTS)
       throw conflict(
         'too_many_contact_lists',

@@ -11,6 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { generateDkimKey } from '#protocols/dkim/keys.ts'
+import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
@@ -185,13 +186,15 @@ export interface CreatedDomain {
 }
 
 /**
- * Registers a domain and makes its DKIM key. 409 when the account has it, or another account has it verified; 422 for what cannot be registered.
+ * Registers a domain and makes its DKIM key. 409 when the account has it, or another account has it verified; 422 for what cannot be registered; 403 `plan_limit_reached`.
  */
 export async function createDomain(app: App, actor: Actor, name: string): Promise<CreatedDomain> {
   const checked = validateDomainName(name)
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
   requireFree(app.db, actor.accountId, domain)
+  // Before the work of a key as well.
+  requireRoom(app, app, actor.accountId, 'domains')
   const key = await generateDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
@@ -200,6 +203,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const sealed = app.keys.seal(key.privateKeyPem, dkimKeyContext(uuid))
   const created = await app.commit.write((tx) => {
     requireFree(tx.db, actor.accountId, domain)
+    requireRoom(app, tx, actor.accountId, 'domains')
     const now = app.eventTime()
     sql(tx.db).insert.run(
       uuid,

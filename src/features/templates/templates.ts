@@ -11,6 +11,7 @@ import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { requireUsable } from './render.ts'
 
@@ -170,7 +171,7 @@ export const listTemplates = (
 
 /**
  * Makes a template once every part of it can be rendered. 422 `template_error` with a detail for each part that cannot; 409 `template_exists` when
- * the account has one with this alias.
+ * the account has one with this alias; 403 `plan_limit_reached`.
  */
 export async function createTemplate(app: App, actor: Actor, input: TemplateInput): Promise<Template> {
   const given = validInput(input)
@@ -178,6 +179,7 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
   await requireUsable(app, actor.accountId, sourceOf(given))
   return app.commit.write((tx) => {
     requireFree(tx.db, actor.accountId, given.alias)
+    requireRoom(app, tx, actor.accountId, 'templates')
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_TEMPLATES)
       throw conflict(
         'too_many_templates',

@@ -7,6 +7,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { EVENT_TYPES, lastSeqOf } from '../events/record.ts'
 import { isWebhookEvent, WEBHOOK_EVENTS } from './event-names.ts'
@@ -40,7 +41,7 @@ export interface WebhookInput {
 
 /**
  * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422 for a URL that may not be
- * called and for events that do not exist, 409 `webhook_limit_reached`.
+ * called and for events that do not exist, 403 `plan_limit_reached`, 409 `webhook_limit_reached`.
  */
 export async function createWebhook(
   app: App,
@@ -53,6 +54,7 @@ export async function createWebhook(
   const id = formatUuid(uuid)
   const { clear, sealed } = makeSecret(app.keys, uuid)
   const webhook = await app.commit.write((tx) => {
+    requireRoom(app, tx, actor.accountId, 'webhooks')
     if (countWebhooks(tx.db, actor.accountId) >= MOST_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',

@@ -1,0 +1,80 @@
+/**
+ * @module Whether an account may send, and if not, why: it is paused, switched off by its parent, deleted, or its parent is. The only writer of the
+ * pause. Decides on no pause and tells nobody: see features/abuse/pause.ts, which is the only caller of the two writers.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+
+/** What may pause an account: its figures, the look at its mail, how fast it makes things, the operator. */
+export const PAUSE_SOURCES = ['reputation', 'scam_classifier', 'registration_burst', 'admin'] as const
+export type PauseSource = (typeof PAUSE_SOURCES)[number]
+
+export interface Pause {
+  readonly since: Millis
+  readonly source: PauseSource
+  /** One sentence; never a threshold. */
+  readonly reason: string
+}
+
+interface Row {
+  readonly pausedAt: number | null
+  readonly source: string | null
+  readonly reason: string | null
+  readonly isOff: number
+  readonly parentPausedAt: number | null
+  readonly parentSource: string | null
+  readonly parentReason: string | null
+  readonly isParentOff: number
+}
+
+const sql = prepared((db) => ({
+  standing: db.prepare<Row, [number]>(
+    `SELECT own.paused_at AS pausedAt, own.pause_source AS source, own.pause_reason AS reason,
+       own.disabled_at IS NOT NULL OR own.deleted_at IS NOT NULL AS isOff, parent.paused_at AS parentPausedAt,
+       parent.pause_source AS parentSource, parent.pause_reason AS parentReason,
+       coalesce(parent.disabled_at, parent.deleted_at) IS NOT NULL AS isParentOff
+     FROM accounts own LEFT JOIN accounts parent ON parent.id = own.parent_id WHERE own.id = ?`,
+  ),
+  pause: db.prepare(
+    'UPDATE accounts SET paused_at = ?, pause_source = ?, pause_reason = ?, updated_at = ? WHERE id = ? AND paused_at IS NULL',
+  ),
+  resume: db.prepare(
+    'UPDATE accounts SET paused_at = NULL, pause_source = NULL, pause_reason = NULL, resumed_at = ?, updated_at = ? WHERE id = ? AND paused_at IS NOT NULL',
+  ),
+}))
+
+/** The pause of an account, or else that of its parent, which stops its sub-accounts too; undefined: it is not paused. */
+export function pauseOf(db: Database, accountId: number): Pause | undefined {
+  const row = sql(db).standing.get(accountId)
+  return row ? pauseIn(row) : undefined
+}
+
+function pauseIn(row: Row): Pause | undefined {
+  if (row.pausedAt !== null) return pause(row.pausedAt, row.source, row.reason)
+  return row.parentPausedAt === null ? undefined : pause(row.parentPausedAt, row.parentSource, row.parentReason)
+}
+
+const pause = (since: Millis, source: string | null, reason: string | null): Pause => ({
+  since,
+  source: PAUSE_SOURCES.find((known) => known === source) ?? 'admin',
+  reason: reason ?? 'The operator of the service paused it.',
+})
+
+/** Why an account may not send, as a sentence for its people; undefined: it may. */
+export function stopOf(db: Database, accountId: number): string | undefined {
+  const row = sql(db).standing.get(accountId)
+  if (!row) return 'The account is deleted.'
+  if (row.isOff === 1 || row.isParentOff === 1) return 'The account is switched off.'
+  const paused = pauseIn(row)
+  return paused && `The account is paused: ${paused.reason}`
+}
+
+/** Pauses; false when it is paused already. */
+export const setPaused = (tx: Tx, accountId: number, { since, source, reason }: Pause): boolean =>
+  sql(tx.db).pause.run(since, source, reason, since, accountId).changes === 1
+
+/** Ends the pause; false when there is none. */
+export const setResumed = (tx: Tx, accountId: number, now: Millis): boolean =>
+  sql(tx.db).resume.run(now, now, accountId).changes === 1
