@@ -5,15 +5,39 @@ CREATE TABLE `abuse_findings` (
 	`reason` text NOT NULL,
 	`detail` text,
 	`email_id` integer,
+	`paused` integer NOT NULL,
 	`created_at` integer NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE INDEX `abuse_findings_account` ON `abuse_findings` (`account_id`,`created_at`);--> statement-breakpoint
 CREATE INDEX `abuse_findings_age` ON `abuse_findings` (`created_at`);--> statement-breakpoint
-CREATE TABLE `content_checks` (
-	`email_id` integer PRIMARY KEY NOT NULL,
-	`account_id` integer NOT NULL,
-	`created_at` integer NOT NULL
+CREATE TABLE `pause_notices` (
+	`finding_id` integer PRIMARY KEY NOT NULL,
+	`account_id` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `resumed_figures` (
+	`account_id` integer PRIMARY KEY NOT NULL,
+	`hour` integer NOT NULL,
+	`delivered` integer NOT NULL,
+	`bounced` integer NOT NULL,
+	`complained` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `content_watch` (
+	`account_id` integer PRIMARY KEY NOT NULL,
+	`emails` integer DEFAULT 0 NOT NULL
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `content_cursor` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`email_id` integer NOT NULL
+) STRICT;
+--> statement-breakpoint
+-- Mail from before the look at content was made is not looked at.
+INSERT INTO content_cursor SELECT 1, coalesce(max(id), 0) FROM emails;--> statement-breakpoint
+CREATE TABLE `held_accounts` (
+	`account_id` integer PRIMARY KEY NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE TABLE `billing_events` (

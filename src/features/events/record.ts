@@ -9,6 +9,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { flushDaily, isDailyKey } from './figures.ts'
 
 /** Position = the stored code: only ever append. */
 export const EVENT_TYPES = [
@@ -131,17 +132,18 @@ export function count(tx: Tx, accountId: number, metric: string, at: Millis, del
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
 
-/** The Committer's `flush`: writes what `count` gathered in the group, and the newest time that an event of it may have. */
+/** The Committer's `flush`: writes what `count` and `countDaily` gathered in the group, and the newest time that an event of it may have. */
 export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
   const { addCounter, dropEmpty } = sql(db)
   setMeta(db, 'newest_time', String(newestTime))
   for (const [key, delta] of deltas) {
-    if (delta === 0) continue
+    if (delta === 0 || isDailyKey(key)) continue
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
     // A total that has no hour stands for what is there now; the names of some are free text, so empty ones must not pile up.
     if (hour === '0' && delta < 0) dropEmpty.run(Number(accountId), metric)
   }
+  flushDaily(db, deltas)
 }
 
 /** The accounts that have new events, told from the counter additions of a group. */

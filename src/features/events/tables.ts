@@ -70,7 +70,11 @@ export const dailyFigures = sqliteTable(
     complaints: integer('complaints').notNull().default(ZERO),
     unsubscribes: integer('unsubscribes').notNull().default(ZERO),
   },
-  (t) => [primaryKey({ columns: [t.accountId, t.day, t.domain] })],
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.day, t.domain] }),
+    // The busiest domains of a day first: the list of a period is made from the beginnings of its days.
+    index('daily_figures_by_sent').on(t.accountId, t.day, t.sent).where(sql`sent > 0 and domain <> ''`),
+  ],
 )
 
 /** Single values of the installation: the newest time seen, the master key's fingerprint. */

@@ -1,0 +1,66 @@
+/**
+ * @module Reads what `events/figures` counted: sums and days of an account over a period. Never reads an email or an event, so what it costs grows with
+ * the days alone. Other features take their figures from here.
+ */
+import type { Database } from 'bun:sqlite'
+import { prepared } from '#platform/db/open.ts'
+import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures } from '../events/figures.ts'
+import type { Period } from './period.ts'
+
+/** Columns of `daily_figures`, as `DailyFigures` names them. */
+export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
+
+const sql = prepared((db) => ({
+  // A seek a day: a range over the days would go through all of their domains.
+  day: db.prepare<DailyFigures, [number, number, string]>(
+    `SELECT ${FIGURE_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
+  ),
+}))
+
+export const NO_FIGURES = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyFigures
+
+export interface DayFigures extends DailyFigures {
+  /** Days since the epoch, UTC. */
+  readonly day: number
+}
+
+/** The figures of each day of a period, in order; a day on which nothing happened has zeros. At most 366 days: some 2 ms. */
+export function daysOf(db: Database, accountId: number, { fromDay, toDay }: Period): DayFigures[] {
+  const found: DayFigures[] = []
+  for (let day = fromDay; day <= toDay; day++)
+    found.push({ ...(sql(db).day.get(accountId, day, ALL_DOMAINS) ?? NO_FIGURES), day })
+  return found
+}
+
+/** The figures of a period, summed up. */
+export const figuresOf = (db: Database, accountId: number, period: Period): DailyFigures =>
+  sumOf(daysOf(db, accountId, period))
+
+/** The sum of figures. */
+export function sumOf(all: readonly DailyFigures[]): DailyFigures {
+  const sum = { ...NO_FIGURES }
+  for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
+  return sum
+}
+
+/** Rates as fractions, 0..1; 0 while there is nothing to divide by. */
+export interface Rates {
+  /** Delivered of those sent. */
+  readonly delivery: number
+  /** Bounced of those sent. */
+  readonly bounce: number
+  /** Emails that were opened, of those delivered. */
+  readonly open: number
+  /** Emails that were clicked in, of those delivered. */
+  readonly click: number
+}
+
+/** What happens in a period may be of mail from before it, so a rate ends at 1. */
+const rate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
+
+export const ratesOf = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyFigures): Rates => ({
+  delivery: rate(delivered, sent),
+  bounce: rate(bounced, sent),
+  open: rate(openedEmails, delivered),
+  click: rate(clickedEmails, delivered),
+})

@@ -1,0 +1,158 @@
+/**
+ * @module The figures that analytics show, by UTC day and domain of the recipient: counted in the transaction of what they count, written once a group.
+ * The only writer of `daily_figures`. Never counts mail that is only captured: whoever calls leaves it out.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { days } from '#platform/units.ts'
+
+/** What is counted; `tables.ts` says what each means. In the order of the columns. */
+export const DAILY_FIELDS = [
+  'sent',
+  'delivered',
+  'bounced',
+  'opens',
+  'clicks',
+  'openedEmails',
+  'clickedEmails',
+  'complaints',
+  'unsubscribes',
+] as const
+export type DailyField = (typeof DAILY_FIELDS)[number]
+export type DailyFigures = Readonly<Record<DailyField, number>>
+
+/** Column of each field. */
+export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
+  sent: 'sent',
+  delivered: 'delivered',
+  bounced: 'bounced',
+  opens: 'opens',
+  clicks: 'clicks',
+  openedEmails: 'opened_emails',
+  clickedEmails: 'clicked_emails',
+  complaints: 'complaints',
+  unsubscribes: 'unsubscribes',
+}
+
+/** The row of a day that is the sum of all domains. */
+export const ALL_DOMAINS = ''
+
+/** Domain in which the figures of erased recipients stay, as their addresses do. */
+export const ERASED_DOMAIN = 'erased.invalid'
+
+const DAY_MS = days(1)
+
+/** Days since the epoch, UTC. */
+export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
+
+/** The part of an address after its last @: lower-case A-labels, as accepted addresses have it. */
+export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
+
+/** Whose figure, where and when. */
+export interface DailyPlace {
+  readonly accountId: number
+  /** Undefined: nobody knows which recipient it was, so only the sum is counted. */
+  readonly domain?: string | undefined
+  readonly at: Millis
+}
+
+/** Adds to a figure of a domain and to the sum of the day of `at`. */
+export function countDaily(tx: Tx, { accountId, domain, at }: DailyPlace, field: DailyField, delta: number): void {
+  const day = dayOf(at)
+  if (domain !== undefined) addToRow(tx, accountId, day, domain, field, delta)
+  addToRow(tx, accountId, day, ALL_DOMAINS, field, delta)
+}
+
+/** Adds to a figure of a domain and not to the sum: an email that was opened in a second domain is one opened email all the same. */
+export const countDomain = (
+  tx: Tx,
+  { accountId, domain, at }: DailyPlace & { readonly domain: string },
+  field: DailyField,
+  delta: number,
+): void => addToRow(tx, accountId, dayOf(at), domain, field, delta)
+
+/** Moves figures of a day from one domain to another; the sum stays. */
+export function moveDaily(
+  tx: Tx,
+  accountId: number,
+  fromDomain: string,
+  toDomain: string,
+  day: number,
+  figures: Partial<DailyFigures>,
+): void {
+  for (const field of DAILY_FIELDS) {
+    const n = figures[field] ?? 0
+    addToRow(tx, accountId, day, fromDomain, field, -n)
+    addToRow(tx, accountId, day, toDomain, field, n)
+  }
+}
+
+/** Adds to one row, which may be that of the sum. Only for what puts figures right; `countDaily` is for what happens. */
+export function addToRow(
+  tx: Tx,
+  accountId: number,
+  day: number,
+  domain: string,
+  field: DailyField,
+  delta: number,
+): void {
+  if (delta !== 0) tx.add(`${MARK}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
+}
+
+/** Counters begin with a digit, so no other key of `Tx.add` begins like this. */
+const MARK = 'd'
+
+export const isDailyKey = (key: string): boolean => key.startsWith(MARK)
+
+const COLUMNS = DAILY_FIELDS.map((field) => DAILY_COLUMNS[field])
+const upsert = (columns: readonly string[]): string =>
+  `INSERT INTO daily_figures (account_id, day, domain, ${COLUMNS.join(', ')}) VALUES (?, ?, ?, ${COLUMNS.map(() => '?').join(', ')})
+   ON CONFLICT DO UPDATE SET ${columns.map((column) => `${column} = ${column} + excluded.${column}`).join(', ')}`
+
+const sql = prepared((db) => ({
+  add: db.prepare(upsert(COLUMNS)),
+  // An index has `sent`, and is written whenever the column is named.
+  addUnsent: db.prepare(upsert(COLUMNS.filter((column) => column !== 'sent'))),
+  dropEmpty: db.prepare(
+    `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,
+  ),
+  deleteOfAccount: db.prepare(
+    'DELETE FROM daily_figures WHERE (account_id, day, domain) IN (SELECT account_id, day, domain FROM daily_figures WHERE account_id = ? LIMIT ?)',
+  ),
+}))
+
+interface RowDelta {
+  readonly accountId: number
+  readonly day: number
+  readonly domain: string
+  /** In the order of DAILY_FIELDS. */
+  readonly deltas: number[]
+}
+
+/** Part of the Committer's `flush`: writes what was gathered under keys of `isDailyKey`, a row once. A row without figures goes. */
+export function flushDaily(db: Database, deltas: ReadonlyMap<string, number>): void {
+  const rows = new Map<string, RowDelta>()
+  for (const [key, delta] of deltas) {
+    if (delta === 0 || !isDailyKey(key)) continue
+    const [accountId = '', day = '', field = '', domain = ''] = key.slice(MARK.length).split('|')
+    const name = `${accountId}|${day}|${domain}`
+    let row = rows.get(name)
+    if (!row) {
+      row = { accountId: Number(accountId), day: Number(day), domain, deltas: DAILY_FIELDS.map(() => 0) }
+      rows.set(name, row)
+    }
+    row.deltas[Number(field)] = delta
+  }
+  const { add, addUnsent, dropEmpty } = sql(db)
+  for (const { accountId, day, domain, deltas: values } of rows.values()) {
+    const statement = values[0] === 0 ? addUnsent : add
+    statement.run(accountId, day, domain, ...values)
+    if (values.some((value) => value < 0)) dropEmpty.run(accountId, day, domain)
+  }
+}
+
+/** Removes up to `limit` rows of an account that is deleted; returns how many that were. */
+export const deleteDailyOf = (tx: Tx, accountId: number, limit: number): number =>
+  sql(tx.db).deleteOfAccount.run(accountId, limit).changes
