@@ -58,7 +58,7 @@ const DICTIONARY_ID_BYTES = [0, 1, 2, 4]
 const RUN_LENGTH_BLOCK = 1
 
 /** How long the frame at the beginning is; undefined: not all of it is there. Throws when there is none. */
-function frameLength(bytes: Uint8Array): number | undefined {
+export function frameLength(bytes: Uint8Array): number | undefined {
   if (bytes.length < 5) return undefined
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (view.getUint32(0, true) !== MAGIC) throw new Error('a content file is damaged')
