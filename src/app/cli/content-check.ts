@@ -62,7 +62,7 @@ function readMonth(folder: string, month: number): Month {
   const db = openReadOnly(path)
   try {
     const parts = db.query<{ id: number; hash: Uint8Array | null }, [number]>(
-      'SELECT id, CASE WHEN encoding = ? THEN hash END AS hash FROM parts',
+      `SELECT id, CASE WHEN encoding = ? THEN hash END AS hash FROM parts WHERE encoding <> ${ENCODING.gone}`,
     )
     const ids = new Set<number>()
     for (const { id, hash } of parts.iterate(ENCODING.file))

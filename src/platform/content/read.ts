@@ -7,12 +7,17 @@ import { join } from 'node:path'
 import { openReadOnly, prepared } from '../db/open.ts'
 import { slicesOfFrames } from './frames.ts'
 
-export const ENCODING = { raw: 0, zstd: 1, file: 2 } as const
+/** `gone`: the part was removed, and its row keeps the id from being given again. */
+export const ENCODING = { raw: 0, zstd: 1, file: 2, gone: 3 } as const
 
 /** Rows of a month are below this, so that month and row share one integer below 2^53. */
 const ROWS_PER_MONTH = 2 ** 36
 
 export const refOf = (month: number, id: number): number => month * ROWS_PER_MONTH + id
+
+/** The month of a reference, and the row in it. */
+export const monthOfRef = (ref: number): number => Math.floor(ref / ROWS_PER_MONTH)
+export const idOfRef = (ref: number): number => ref % ROWS_PER_MONTH
 
 export const monthName = (month: number): string =>
   `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
@@ -76,9 +81,9 @@ export function createContentReader(folder: string): ContentReader {
   }
   /** A part that is in the database, or the path of its file. */
   const find = (ref: number): Uint8Array | string => {
-    const month = Math.floor(ref / ROWS_PER_MONTH)
-    const row = sql(open(month)).get.get(ref % ROWS_PER_MONTH)
-    if (!row) throw new MissingPart()
+    const month = monthOfRef(ref)
+    const row = sql(open(month)).get.get(idOfRef(ref))
+    if (!row || row.encoding === ENCODING.gone) throw new MissingPart()
     if (row.encoding === ENCODING.file) return partFile(folder, month, row.hash)
     if (!row.data) throw new Error('content part is empty')
     return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data

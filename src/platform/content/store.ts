@@ -4,14 +4,25 @@
  * months; nothing here is ever updated.
  */
 import type { Database } from 'bun:sqlite'
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Millis } from '../clock.ts'
 import { sha256 } from '../crypto.ts'
 import { Committer, type CommitterOptions, storageError } from '../db/commit.ts'
 import { openDatabase, prepared } from '../db/open.ts'
-import { type ContentReader, createContentReader, ENCODING, monthName, monthOfName, partFile, refOf } from './read.ts'
+import { minutes } from '../units.ts'
+import {
+  type ContentReader,
+  createContentReader,
+  ENCODING,
+  idOfRef,
+  monthName,
+  monthOfName,
+  monthOfRef,
+  partFile,
+  refOf,
+} from './read.ts'
 
 /** A part's place: month and row, in one integer. */
 export type ContentRef = number
@@ -24,6 +35,8 @@ const LARGEST_INLINE_BYTES = 256 * 1024
  */
 const SMALLEST_INDEXED_BYTES = 16 * 1024
 const MOST_REMEMBERED = 10_000
+/** From a part to the row that refers to it: far longer than any request has, and rendering and storing between. */
+const GIVEN_AGAIN_MS = minutes(5)
 /** Below this, compressing saves nothing. */
 const SMALLEST_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
@@ -38,6 +51,16 @@ const sql = prepared((db) => ({
   find: db.prepare<{ id: number; encoding: number }, [Uint8Array]>(
     `SELECT id, encoding FROM parts WHERE hash = ? AND size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
   ),
+  remove: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>(
+    'DELETE FROM parts WHERE id = ? AND id < (SELECT max(id) FROM parts) RETURNING hash, encoding',
+  ),
+  part: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
+  // The last row stays, empty: its id must not be given to another part.
+  clear: db.prepare(
+    `UPDATE parts SET hash = randomblob(16), encoding = ${ENCODING.gone}, size_bytes = 0, data = NULL WHERE id = ?`,
+  ),
+  any: db.prepare<{ id: number }, []>(`SELECT id FROM parts WHERE encoding <> ${ENCODING.gone} LIMIT 1`),
+  last: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM parts'),
   insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
     'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
   ),
@@ -66,6 +89,10 @@ export class ContentStore {
   readonly #reader: ContentReader
   /** Small parts stored lately: hash and month -> row. */
   readonly #remembered = new Map<string, number>()
+  /** Parts that were there when somebody stored the same, and when: a row that refers to one may not be written yet. */
+  readonly #givenAgain = new Map<ContentRef, Millis>()
+  /** Files that a part is being stored in, by path, until its row is on disk. */
+  readonly #filling = new Map<string, number>()
 
   /** @param folder made when it is missing */
   constructor(folder: string, options: CommitterOptions = {}) {
@@ -78,16 +105,26 @@ export class ContentStore {
   /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
   async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
     if (parts.length === 0) return []
+    const month = monthOf(now)
+    const files: string[] = []
     try {
-      const month = monthOf(now)
       const committer = this.#month(month)
       const ready: Prepared[] = []
-      for (const part of parts) ready.push(await this.#prepare(part, month))
-      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)))
+      for (const part of parts) {
+        const prepared = packed(part)
+        ready.push(prepared)
+        if (prepared.encoding === ENCODING.file) {
+          files.push(this.#fill(month, prepared.hash))
+          await this.#storeFile(part, month, prepared.hash)
+        }
+      }
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part, now)))
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     } catch (error) {
       throw storageError(error)
+    } finally {
+      for (const path of files) this.#filled(path)
     }
   }
 
@@ -96,10 +133,10 @@ export class ContentStore {
    * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis): Promise<ContentRef> {
+    const month = monthOf(now)
+    const target = this.#fill(month, hash)
     try {
-      const month = monthOf(now)
       const committer = this.#month(month)
-      const target = partFile(this.#folder, month, hash)
       await this.#makeMonthFolder(month)
       // Over the same part, if it is there: what is in it is the same.
       await rename(path, target)
@@ -109,6 +146,7 @@ export class ContentStore {
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
         if (!row) throw new Error('a content part was not stored')
+        if (known) this.#givenAgain.set(refOf(month, known.id), now)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       })
       // What the database holds needs no file.
@@ -116,7 +154,65 @@ export class ContentStore {
       return refOf(month, id)
     } catch (error) {
       throw storageError(error)
+    } finally {
+      this.#filled(target)
     }
+  }
+
+  /**
+   * Removes parts that nothing refers to any more, with their files; a month of before `now` that has none left goes as a whole. One that `put` or `adopt`
+   * gave out again within the last minutes stays, since what refers to it may not be written yet.
+   * @returns those that stay
+   */
+  async forget(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
+    for (const [ref, at] of this.#givenAgain) if (now - at > GIVEN_AGAIN_MS) this.#givenAgain.delete(ref)
+    const kept: ContentRef[] = []
+    for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
+      if (!existsSync(this.#path(month))) continue
+      const { files, isEmpty } = await this.#month(month).write((tx) => {
+        const { remove, part, clear, any } = sql(tx.db)
+        const ids = new Set<number>()
+        const hashes: Uint8Array[] = []
+        for (const ref of ofMonth) {
+          if (this.#givenAgain.has(ref)) {
+            kept.push(ref)
+            continue
+          }
+          const id = idOfRef(ref)
+          const row = remove.get(id) ?? part.get(id)
+          clear.run(id)
+          if (row?.encoding === ENCODING.file) hashes.push(row.hash)
+          ids.add(id)
+        }
+        // Inside the transaction: from here on nobody is given one of them.
+        for (const [key, id] of this.#remembered)
+          if (ids.has(id) && key.startsWith(`${month} `)) this.#remembered.delete(key)
+        return { files: hashes, isEmpty: any.get() === null }
+      })
+      for (const hash of files) this.#removeFile(month, hash)
+      if (isEmpty && month < monthOf(now)) await this.#drop(month)
+    }
+    return kept
+  }
+
+  /** The month of every database that there is, with its references from the first to the last; `@returns` none of a month without parts. */
+  ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
+    const months = new Set(readdirSync(this.#folder).map(monthOfName))
+    return [...months].flatMap((month) => {
+      if (month === undefined || !existsSync(this.#path(month))) return []
+      const last = sql(this.#month(month).db).last.get()?.id ?? 0
+      return last === 0 ? [] : [{ month, first: refOf(month, 1), last: refOf(month, last) }]
+    })
+  }
+
+  /** The committers of all months, opened if need be: for upkeep of their files. */
+  committers(): { readonly path: string; readonly committer: Committer }[] {
+    const months = new Set(readdirSync(this.#folder).map(monthOfName))
+    return [...months].flatMap((month) =>
+      month === undefined || !existsSync(this.#path(month))
+        ? []
+        : [{ path: this.#path(month), committer: this.#month(month) }],
+    )
   }
 
   /**
@@ -125,33 +221,52 @@ export class ContentStore {
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
     const first = monthOf(time)
-    const found = Map.groupBy(readdirSync(this.#folder), monthOfName)
-    let dropped = 0
-    for (const [month, names] of found) {
-      if (month === undefined || month >= first) continue
-      const committer = this.#months.get(month)
-      this.#months.delete(month)
-      await committer?.close()
-      this.#reader.release(month)
-      // The database before its files: rows without files would lie about what is there.
-      for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
-        await rm(join(this.#folder, name), { recursive: true, force: true })
-      dropped++
-    }
-    if (dropped > 0) {
-      await syncFolder(this.#folder)
-      this.#remembered.clear()
-    }
-    return dropped
+    const old = [...new Set(readdirSync(this.#folder).map(monthOfName))].filter(
+      (month) => month !== undefined && month < first,
+    )
+    for (const month of old) if (month !== undefined) await this.#drop(month)
+    return old.length
   }
 
-  #insert(db: Database, month: number, part: Prepared): number {
+  async #drop(month: number): Promise<void> {
+    const committer = this.#months.get(month)
+    this.#months.delete(month)
+    await committer?.close()
+    this.#reader.release(month)
+    const names = readdirSync(this.#folder).filter((name) => monthOfName(name) === month)
+    // The database before its files: rows without files would lie about what is there.
+    for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
+      await rm(join(this.#folder, name), { recursive: true, force: true })
+    await syncFolder(this.#folder)
+    this.#remembered.clear()
+  }
+
+  #insert(db: Database, month: number, part: Prepared, now: Millis): number {
     const { find, insert } = sql(db)
     const isSmall = part.sizeBytes < SMALLEST_INDEXED_BYTES
     const known = isSmall ? this.#remembered.get(rememberedKey(month, part)) : find.get(part.hash)?.id
+    if (known !== undefined) this.#givenAgain.set(refOf(month, known), now)
     const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
     if (id === undefined) throw new Error('a content part was not stored')
     return id
+  }
+
+  #fill(month: number, hash: Uint8Array): string {
+    const path = partFile(this.#folder, month, hash)
+    this.#filling.set(path, (this.#filling.get(path) ?? 0) + 1)
+    return path
+  }
+
+  #filled(path: string): void {
+    const left = (this.#filling.get(path) ?? 1) - 1
+    if (left === 0) this.#filling.delete(path)
+    else this.#filling.set(path, left)
+  }
+
+  /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
+  #removeFile(month: number, hash: Uint8Array): void {
+    const path = partFile(this.#folder, month, hash)
+    if (!this.#filling.has(path) && !sql(this.#month(month).db).find.get(hash)) rmSync(path, { force: true })
   }
 
   /** Only after the commit: an id of a group that failed leads nowhere. */
@@ -185,7 +300,7 @@ export class ContentStore {
   #month(month: number): Committer {
     let committer = this.#months.get(month)
     if (!committer) {
-      const path = join(this.#folder, `${monthName(month)}.db`)
+      const path = this.#path(month)
       const db = openDatabase(path)
       db.run(SCHEMA)
       db.run(
@@ -197,21 +312,16 @@ export class ContentStore {
     return committer
   }
 
-  async #prepare(part: Uint8Array, month: number): Promise<Prepared> {
-    const hash = sha256(part).subarray(0, 16)
-    const sizeBytes = part.length
-    if (sizeBytes <= LARGEST_INLINE_BYTES) {
-      const packed = sizeBytes >= SMALLEST_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
-      return packed.length < sizeBytes
-        ? { hash, sizeBytes, encoding: ENCODING.zstd, data: packed }
-        : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
-    }
+  async #storeFile(part: Uint8Array, month: number, hash: Uint8Array): Promise<void> {
     const path = partFile(this.#folder, month, hash)
     await this.#makeMonthFolder(month)
     if (!existsSync(path)) await writeFileSynced(path, await framesOf(part))
     // Also when the file was there: who wrote it may not have come to this yet.
     await syncFolder(dirname(path))
-    return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  }
+
+  #path(month: number): string {
+    return join(this.#folder, `${monthName(month)}.db`)
   }
 
   /** The folder for the files of a month, with its own entry durable. */
@@ -219,6 +329,17 @@ export class ContentStore {
     const made = await mkdir(join(this.#folder, monthName(month)), { recursive: true, mode: 0o700 })
     if (made !== undefined) await syncFolder(this.#folder)
   }
+}
+
+/** A part as its row has it; one for a file has its data there. */
+function packed(part: Uint8Array): Prepared {
+  const hash = sha256(part).subarray(0, 16)
+  const sizeBytes = part.length
+  if (sizeBytes > LARGEST_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  const data = sizeBytes >= SMALLEST_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
+  return data.length < sizeBytes
+    ? { hash, sizeBytes, encoding: ENCODING.zstd, data }
+    : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
 }
 
 /** A large part compressed as a row of frames, so that it can be read in slices. */

@@ -60,6 +60,7 @@ export class Committer {
   readonly #options: CommitterOptions
   readonly #walFd: number
   #queue: Entry[] = []
+  #alone: (() => void)[] = []
   #running = false
   #held: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
@@ -82,10 +83,32 @@ export class Committer {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ run, resolve: resolve as (value: never) => void, reject, failed: false, after: [] })
-      if (this.#running) return
-      this.#running = true
-      // After the current poll phase, so that requests which arrived together share a group.
-      setImmediate(() => void this.#loop())
+      this.#wake()
+    })
+  }
+
+  #wake(): void {
+    if (this.#running) return
+    this.#running = true
+    // After the current poll phase, so that requests which arrived together share a group.
+    setImmediate(() => void this.#loop())
+  }
+
+  /**
+   * Runs `run` on the connection between two groups, outside of any transaction and while no checkpoint runs: for upkeep that no transaction may hold. What
+   * it writes is not waited for, and it keeps everybody else from writing: only what takes some milliseconds.
+   */
+  alone<T>(run: (db: Database) => NotAPromise<T>): Promise<T> {
+    if (this.#broken) return Promise.reject(this.#broken)
+    return new Promise<T>((resolve, reject) => {
+      this.#alone.push(() => {
+        try {
+          resolve(run(this.db) as T)
+        } catch (error) {
+          reject(storageError(error))
+        }
+      })
+      this.#wake()
     })
   }
 
@@ -110,8 +133,13 @@ export class Committer {
   }
 
   async #loop(): Promise<void> {
-    while (this.#queue.length > 0 && !this.#broken) {
+    while ((this.#queue.length > 0 || this.#alone.length > 0) && !this.#broken) {
       if (this.#held) await this.#held
+      if (this.#alone.length > 0) {
+        await this.#checkpointing
+        for (const run of this.#alone.splice(0)) run()
+      }
+      if (this.#queue.length === 0) continue
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
       if (group.length === 0) continue
@@ -129,7 +157,11 @@ export class Committer {
       this.#tellDurable(deltas)
       this.#checkpointWhenLarge()
     }
-    if (this.#broken) for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
+    if (this.#broken) {
+      for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
+      // The disk is no longer to be trusted: each fails by itself.
+      for (const run of this.#alone.splice(0)) run()
+    }
     this.#running = false
   }
 

@@ -15,7 +15,8 @@ export function openDatabase(path: string): Database {
   db.run('PRAGMA synchronous = NORMAL')
   db.run('PRAGMA wal_autocheckpoint = 0')
   db.run('PRAGMA foreign_keys = ON')
-  db.run('PRAGMA secure_delete = FAST')
+  // What is deleted is overwritten, pages that become free as well; `scrub.ts` does the rest.
+  db.run('PRAGMA secure_delete = ON')
   db.run('PRAGMA busy_timeout = 5000')
   db.run('PRAGMA temp_store = MEMORY')
   db.run('PRAGMA cache_size = -16384')

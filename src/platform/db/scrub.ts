@@ -1,0 +1,160 @@
+/**
+ * @module Makes what was deleted from a database unreadable in its file. `secure_delete` overwrites the cells and pages that are freed, but SQLite leaves
+ * copies of cells in the unused middle of pages that it rebuilt, free pages of earlier versions have what was on them, and the WAL has all of it. So: free
+ * pages are given back, the WAL is emptied into the file, and the unused middle of every page is zeroed there. What SQLite's own scrub does to a copy, done
+ * to the file, in steps of some milliseconds. Never touches a byte that SQLite reads.
+ */
+import type { Database } from 'bun:sqlite'
+import { closeSync, fdatasync, openSync, readSync, writeSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import type { Committer } from './commit.ts'
+
+/** Free pages given back in one step. */
+const RELEASED_PAGES = 64
+/** Pages zeroed in one step, and how many are read at once. */
+const PAGES_A_STEP = 64
+const PAGES_A_READ = 256
+/** Above this, an overflow page could begin with the number of a next page that looks like the type of a b-tree page. */
+const MOST_PAGES = 2 ** 25
+/** Another process that reads the file for long keeps the WAL from being emptied. */
+const BUSY_MS = 20
+
+/**
+ * Scrubs the database of a committer. Resolves with false when another process reads it for so long that its WAL cannot be emptied: then what was deleted
+ * may still be there, and the caller tries again later.
+ */
+export async function scrubDatabase(committer: Committer, path: string): Promise<boolean> {
+  await releasePages(committer)
+  if (!(await committer.alone(emptyWal))) return false
+  const fd = openSync(path, 'r+')
+  try {
+    for await (const pages of dirtyPages(path)) {
+      for (let from = 0; from < pages.length; from += PAGES_A_STEP) {
+        const step = pages.slice(from, from + PAGES_A_STEP)
+        const isDone = await committer.alone((db) => {
+          // Again, since others have written: a page whose newest form is in the WAL is stale in the file.
+          if (!emptyWal(db)) return false
+          // Pages in the cache have their old middle, and would bring it back with their next change.
+          db.run('PRAGMA shrink_memory')
+          for (const page of step) zeroPage(fd, page)
+          return true
+        })
+        if (!isDone) return false
+      }
+    }
+    await new Promise<void>((resolve, reject) => fdatasync(fd, (error) => (error ? reject(error) : resolve())))
+    return true
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/**
+ * Gives free pages back to the file system, in steps; the file gets shorter with the next checkpoint. Resolves with how many.
+ * @param most stops after about so many
+ */
+export async function releasePages(committer: Committer, most = Number.POSITIVE_INFINITY): Promise<number> {
+  let released = 0
+  while (released < most) {
+    const before = await committer.alone((db) => {
+      const free = freePages(db)
+      if (free > 0) db.query(`PRAGMA incremental_vacuum(${RELEASED_PAGES})`).all()
+      return { free, left: free > 0 ? freePages(db) : 0 }
+    })
+    released += before.free - before.left
+    // Without progress the database was made without auto_vacuum: its pages stay, and are overwritten.
+    if (before.left === 0 || before.left >= before.free) break
+  }
+  return released
+}
+
+const freePages = (db: Database): number =>
+  db.query<{ freelist_count: number }, []>('PRAGMA freelist_count').get()?.freelist_count ?? 0
+
+/** Copies the WAL into the file and cuts it to nothing. False when somebody reads from it. */
+function emptyWal(db: Database): boolean {
+  db.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
+  try {
+    return db.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0
+  } finally {
+    db.run('PRAGMA busy_timeout = 5000')
+  }
+}
+
+/** Numbers of the pages whose unused middle is not all zero, as they are found. A page that changes meanwhile is looked at again when it is zeroed. */
+async function* dirtyPages(path: string): AsyncGenerator<number[]> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer: header } = await file.read(Buffer.alloc(100), 0, 100, 0)
+    const pageSize = pageSizeOf(header)
+    const { size } = await file.stat()
+    if (pageSize === 0 || size / pageSize >= MOST_PAGES) return
+    const buffer = Buffer.alloc(pageSize * PAGES_A_READ)
+    for (let first = 1; ; first += PAGES_A_READ) {
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, (first - 1) * pageSize)
+      const found: number[] = []
+      for (let index = 0; (index + 1) * pageSize <= bytesRead; index++) {
+        const page = first + index
+        const bytes = buffer.subarray(index * pageSize, (index + 1) * pageSize)
+        if (!isPointerMap(page, pageSize) && unusedOf(bytes, page) !== undefined) found.push(page)
+      }
+      if (found.length > 0) yield found
+      if (bytesRead < buffer.length) return
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+/** The page size that a database file says; 0 when it has bytes reserved in its pages, which ours never have. */
+function pageSizeOf(header: Uint8Array): number {
+  const view = new DataView(header.buffer, header.byteOffset, header.length)
+  const size = view.getUint16(16)
+  return view.getUint8(20) === 0 ? (size === 1 ? 65_536 : size) : 0
+}
+
+/** Databases with auto_vacuum have pages that tell the parents of others: page 2, and each after as many as one can hold entries of 5 bytes. */
+const isPointerMap = (page: number, pageSize: number): boolean =>
+  page > 1 && (page - 2) % (Math.floor(pageSize / 5) + 1) === 0
+
+const LEAVES: ReadonlySet<number> = new Set([10, 13])
+const INTERIORS: ReadonlySet<number> = new Set([2, 5])
+/** The header of the database stands before the first page's own. */
+const FILE_HEADER_BYTES = 100
+
+/**
+ * Where the unused middle of a b-tree page is, when it is not all zero: between the pointers to its cells and the first cell. Undefined for a page that is
+ * none, or not wholly as the file format says (https://sqlite.org/fileformat2.html, 1.6).
+ */
+function unusedOf(bytes: Uint8Array, page: number): { readonly from: number; readonly to: number } | undefined {
+  const header = page === 1 ? FILE_HEADER_BYTES : 0
+  const type = bytes[header] ?? 0
+  if (!LEAVES.has(type) && !INTERIORS.has(type)) return undefined
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const cells = view.getUint16(header + 3)
+  const to = view.getUint16(header + 5) || 65_536
+  const pointers = header + (LEAVES.has(type) ? 8 : 12)
+  const from = pointers + 2 * cells
+  if (from > to || to > bytes.length) return undefined
+  const freeBlock = view.getUint16(header + 1)
+  if (freeBlock !== 0 && freeBlock < to) return undefined
+  for (let at = pointers; at < from; at += 2) if (view.getUint16(at) < to) return undefined
+  return isZero(bytes.subarray(from, to)) ? undefined : { from, to }
+}
+
+const ZEROS = Buffer.alloc(65_536)
+const isZero = (bytes: Uint8Array): boolean => ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
+
+/** Zeroes the unused middle of a page in the file. Only while nobody writes and the WAL is empty. */
+function zeroPage(fd: number, page: number): void {
+  const header = Buffer.alloc(FILE_HEADER_BYTES)
+  readSync(fd, header, 0, header.length, 0)
+  const pageSize = pageSizeOf(header)
+  if (pageSize === 0) return
+  const bytes = Buffer.alloc(pageSize)
+  const start = (page - 1) * pageSize
+  // The file may be shorter by now.
+  if (readSync(fd, bytes, 0, pageSize, start) !== pageSize) return
+  const unused = unusedOf(bytes, page)
+  if (unused) writeSync(fd, ZEROS, 0, unused.to - unused.from, start + unused.from)
+}
