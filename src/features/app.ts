@@ -29,6 +29,10 @@ export interface App {
   readonly rawMail: ContentStore
   /** Whether there is room for new work; asked before content is stored. */
   readonly disk: DiskGuard
+  /** Removes what was captured of emails; resolves when that is on disk. */
+  removeCaptures(emailIds: readonly number[]): Promise<void>
+  /** Overwrites what was deleted in the files of all databases. False: some other process reads one, so try again later. */
+  scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
@@ -76,6 +80,10 @@ export interface Actor {
   readonly ipAddress?: string | undefined
   /** Of a user: the role in the team of the account. */
   readonly role?: TeamRole
+  /** Of a user who is signed in: row id of the session. */
+  readonly sessionId?: number
+  /** Of whoever can lose his rights while he waits or reads on: whether he still has them. */
+  readonly mayStillAct?: () => boolean
 }
 
 /** What a user may do in an account, from all to looking only. */

@@ -15,7 +15,16 @@ export const hmacSha256 = (key: Uint8Array, data: string | Uint8Array): Uint8Arr
 /** Equality in a time that does not depend on where the two differ. */
 export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
 
-export type KeyPurpose = 'seal' | 'verp' | 'tracking' | 'unsubscribe' | 'event-id' | 'form-asks' | 'check' | 'nonce'
+export type KeyPurpose =
+  | 'seal'
+  | 'verp'
+  | 'tracking'
+  | 'unsubscribe'
+  | 'event-id'
+  | 'form-asks'
+  | 'check'
+  | 'nonce'
+  | 'csrf'
 
 const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12

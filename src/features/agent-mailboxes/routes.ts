@@ -6,6 +6,7 @@ import { authenticated, requires } from '#features/http.ts'
 import { attachmentAt, attachmentWire } from '#features/received-parts.ts'
 import { type RawMessage, rawDownload } from '#features/received-raw.ts'
 import { notFound } from '#platform/errors.ts'
+import { changesByGet } from '#platform/http/access.ts'
 import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
 import { isoTime, list, one } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
@@ -324,6 +325,7 @@ const consumerRoutes = (app: App, rooms: WaitingRooms) =>
           tags,
           ...refuses({ 408: ['no_message', 'No message came in this time; ask again.'] }),
           ...requires('mailboxes:write'),
+          ...changesByGet,
         },
       },
     )

@@ -26,6 +26,7 @@ const sql = prepared((db) => ({
 
 /** Who came with a key gets a message only as long as the key is there. */
 function mayStillRead(db: Database, actor: Actor): boolean {
+  if (actor.mayStillAct) return actor.mayStillAct()
   if (actor.type !== 'api_key') return true
   const uuid = parseUuid(actor.id)
   return uuid !== undefined && sql(db).key.get(uuid, actor.accountId) !== null

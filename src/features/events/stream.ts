@@ -35,8 +35,9 @@ const sql = prepared((db) => ({
   key: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM api_keys WHERE uuid = ? AND account_id = ?'),
 }))
 
-/** Who came with a key may read as long as the key is there. */
+/** Who came with a key may read as long as the key is there, and a user as long as he is signed in. */
 function mayStillRead(db: Database, actor: Actor): boolean {
+  if (actor.mayStillAct) return actor.mayStillAct()
   if (actor.type !== 'api_key') return true
   const uuid = parseUuid(actor.id)
   return uuid !== undefined && sql(db).key.get(uuid, actor.accountId) !== null

@@ -4,20 +4,33 @@
  */
 
 export const REQUIRED_SCOPE = 'x-required-scope'
+export const SESSION_ONLY = 'x-session-only'
+export const OWNERS_ONLY = 'x-owners-only'
+export const CHANGES = 'x-changes'
 
-const EITHER_HEADER = [{ bearer: [] }, { serviceApiKey: [] }]
+const SESSION = { session: [] }
+const ANYBODY = [{ bearer: [] }, { serviceApiKey: [] }, SESSION]
 
-/** `detail: { summary: '...', ...requires('domains:read') }`: needs a key with this scope; of several, with all of them. */
+/** `detail: { summary: '...', ...requires('domains:read') }`: needs a key, or a user who is signed in, with this scope; of several, with all of them. */
 export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Scope[]]) => ({
-  security: EITHER_HEADER,
+  security: ANYBODY,
   [REQUIRED_SCOPE]: scopes.join(' '),
 })
 
 /** The scopes of what stands under REQUIRED_SCOPE; none: any key will do. */
 export const scopesIn = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
 
-/** Needs a key, whatever its scopes. */
-export const requiresAnyKey = { security: EITHER_HEADER, [REQUIRED_SCOPE]: '' }
+/** Needs a key or a user who is signed in, whatever the scopes. */
+export const requiresAnyKey = { security: ANYBODY, [REQUIRED_SCOPE]: '' }
+
+/** Needs a user who is signed in, whatever the role; a key is a 403. */
+export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SESSION_ONLY]: true }
+
+/** Beside `requires`: of users only owners may; a key is asked for its scope alone. */
+export const ownersOnly = { [OWNERS_ONLY]: true }
+
+/** Of a GET that changes something: as of any other change, a page of another site must not be able to ask for it with a user's session. */
+export const changesByGet = { [CHANGES]: true }
 
 /** Needs no key and ignores any. Only for paths without parameters. */
 export const publicRoute: { security: Record<string, string[]>[] } = { security: [] }

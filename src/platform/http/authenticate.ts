@@ -9,6 +9,9 @@ const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 const VISIBLE = /^[\x21-\x7e]+$/
 const MAX_KEY_LENGTH = 512
 
+/** Whether a request says that it has an API key, whatever it is worth. */
+export const namesKey = (headers: Headers): boolean => headers.has('authorization') || headers.has('x-service-api-key')
+
 /** The API key in the headers. Throws a 401 when there is none, when it is malformed, or when the two headers disagree. */
 export function apiKeyOf(headers: Headers): string {
   const authorization = headers.get('authorization')

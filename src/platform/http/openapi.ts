@@ -5,7 +5,7 @@
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
 import { AppError, tooMany, unauthorized } from '../errors.ts'
-import { REQUIRED_SCOPE, scopesIn } from './access.ts'
+import { CHANGES, OWNERS_ONLY, REQUIRED_SCOPE, SESSION_ONLY, scopesIn } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
 import { errorAnswer, insufficientScope } from './error-response.ts'
@@ -13,6 +13,7 @@ import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
 import { REFUSALS } from './refusals.ts'
 import { isApiPath } from './route-table.ts'
 import { noSuch } from './schemas.ts'
+import { SESSION_COOKIE } from './session.ts'
 import { invalidFields } from './validation.ts'
 
 export interface ApiInfo {
@@ -96,8 +97,11 @@ const COMPONENTS: JsonObject = {
       'Any other error.',
       tooMany('rate_limited', 'There are too many requests; wait before the next.', 1),
     ),
-    Unauthorized: errorResponseOf('The API key is missing or unknown.', unauthorized()),
-    Forbidden: errorResponseOf('The API key lacks the scope.', insufficientScope('domains:read')),
+    Unauthorized: errorResponseOf('The API key is missing or unknown, and nobody is signed in.', unauthorized()),
+    Forbidden: errorResponseOf(
+      'The API key lacks the scope, or the role of the user is not enough.',
+      insufficientScope('domains:read'),
+    ),
     NotFound: errorResponseOf('There is nothing with this id in this account.', noSuch('domain_not_found', 'domain')),
     Invalid: errorResponseOf(
       'A field is wrong; `details` names it.',
@@ -111,6 +115,13 @@ const COMPONENTS: JsonObject = {
       in: 'header',
       name: 'X-Service-Api-Key',
       description: 'The API key, for clients that need Authorization for something else.',
+    },
+    session: {
+      type: 'apiKey',
+      in: 'cookie',
+      name: SESSION_COOKIE,
+      description:
+        'A user who is signed in, in a browser (`__Host-` stands before the name where the service is reached by https). What changes something needs the header X-CSRF-Token as well, with the `csrf_token` of `GET /v1/auth/session`.',
     },
   },
 }
@@ -150,7 +161,15 @@ export async function describeApi(
 /** An operation with its scope in words, JSON as the only content type but for streams and files, and the errors that it can give. */
 function finished(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
-  const { [EVENT_STREAM]: eventStream, [BODY_FORMAT]: _, [REFUSALS]: refusals, ...rest } = operation
+  const {
+    [EVENT_STREAM]: eventStream,
+    [BODY_FORMAT]: _,
+    [REFUSALS]: refusals,
+    [SESSION_ONLY]: isSessionOnly,
+    [OWNERS_ONLY]: isOwnersOnly,
+    [CHANGES]: __,
+    ...rest
+  } = operation
   const parameters = asArray(operation['parameters']).map(finishedParameter)
   const body = asObject(operation['requestBody'])
   const responses = declaredResponses(operation)
@@ -158,6 +177,8 @@ function finished(path: string, operation: JsonObject): JsonObject {
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? scopeSentence(scopesIn(scope)) : undefined,
+    isSessionOnly === true ? 'For users who are signed in; not for API keys.' : undefined,
+    isOwnersOnly === true ? 'Of users only owners may do this.' : undefined,
   ]
   return {
     ...rest,
@@ -171,7 +192,7 @@ function finished(path: string, operation: JsonObject): JsonObject {
         Object.entries(responses).map(([status, r]) => [status, finishedResponse(status, r, eventStream)]),
       ),
       ...(isPublic ? {} : { 401: ref('Unauthorized') }),
-      ...(typeof scope === 'string' && scope !== '' ? { 403: ref('Forbidden') } : {}),
+      ...(typeof scope === 'string' && (scope !== '' || isSessionOnly) ? { 403: ref('Forbidden') } : {}),
       ...(path.includes('{') ? { 404: ref('NotFound') } : {}),
       ...(parameters.length > 0 || body['content'] !== undefined ? { 422: ref('Invalid') } : {}),
       ...refusalResponses(refusals),

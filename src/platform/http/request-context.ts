@@ -11,6 +11,8 @@ export interface RequestContext {
   readonly path: string
   /** What `authenticate` gave for the key; undefined on public routes. */
   actor: unknown
+  /** Whether the actor came by the cookie of a session. */
+  isSession: boolean
   /** Memory held for the body until the handler is done. */
   reservation: Reservation | undefined
   readonly clientIp: () => string

@@ -3,7 +3,7 @@
  * is checked, what their responses may contain, which methods a path has.
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
-import { REQUIRED_SCOPE, scopesIn } from './access.ts'
+import { CHANGES, OWNERS_ONLY, REQUIRED_SCOPE, SESSION_ONLY, scopesIn } from './access.ts'
 import { BODY_FORMAT, type Format } from './body.ts'
 import { type Cut, cutterOf } from './response-shape.ts'
 import { type Check, checkOf } from './validation.ts'
@@ -11,6 +11,11 @@ import { type Check, checkOf } from './validation.ts'
 export interface RouteRules {
   /** Undefined: public. Empty: any key. Several: all of them. */
   readonly requiredScopes: readonly string[] | undefined
+  /** For users who are signed in, not for keys. */
+  readonly isSessionOnly: boolean
+  readonly isOwnersOnly: boolean
+  /** Whether it changes something, so that a session alone is not enough. */
+  readonly changes: boolean
   readonly checkBody: Check | undefined
   readonly bodyFormat: Format
   /** An absent body counts as `{}`, so that what is missing can be named. */
@@ -47,6 +52,9 @@ interface RouteHooks {
   readonly detail?: {
     readonly security?: readonly unknown[]
     readonly [REQUIRED_SCOPE]?: string
+    readonly [SESSION_ONLY]?: boolean
+    readonly [OWNERS_ONLY]?: boolean
+    readonly [CHANGES]?: boolean
     readonly [BODY_FORMAT]?: Format
   }
 }
@@ -70,6 +78,9 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
+      isSessionOnly: route.detail?.[SESSION_ONLY] === true,
+      isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
+      changes: method !== 'GET' || route.detail?.[CHANGES] === true,
       checkBody: checkOfPart(body, 'body', method, path),
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',

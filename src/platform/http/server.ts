@@ -1,12 +1,12 @@
 /**
  * @module The HTTP server: everything a request passes before and after its handler. In this order: request id, API key, size of the body;
- * then, the route being known, its scope, its body, its checks. A feature is an Elysia plugin and needs none of this. Knows no email.
+ * then, the route being known, its scope, its body, its checks. In place of a key a browser may have a session; a key wins. A feature is an Elysia plugin and needs none of this. Knows no email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
-import { apiKeyOf } from './authenticate.ts'
+import { apiKeyOf, namesKey } from './authenticate.ts'
 import { type BodyReader, createBodyReader } from './body.ts'
 import { clientIp, networkSet } from './client-ip.ts'
 import {
@@ -20,7 +20,8 @@ import {
 } from './error-response.ts'
 import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
 import { requestIdFrom } from './request-id.ts'
-import { createRouteTable, isApiPath, type RouteTable } from './route-table.ts'
+import { createRouteTable, isApiPath, type RouteRules, type RouteTable } from './route-table.ts'
+import type { SessionGate } from './session.ts'
 import { invalidFields } from './validation.ts'
 
 export interface HttpLog {
@@ -48,6 +49,8 @@ export interface HttpServerOptions<Actor> {
   /** The actor behind an API key; undefined when the key is unknown. */
   readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
+  /** Left out: nobody signs in, there are only keys. */
+  readonly sessions?: SessionGate<Actor>
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
@@ -90,6 +93,7 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
       requestId: requestIdFrom(headers.get('x-request-id'), newRequestId),
       path: pathOf(url),
       actor: undefined,
+      isSession: false,
       reservation: undefined,
       clientIp: () =>
         clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),
@@ -168,7 +172,7 @@ function pathOf(url: string): string {
 }
 
 function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader): AnyElysia {
-  const { log, authenticate, hasScope } = options
+  const { log, authenticate, sessions } = options
   // Filled when all routes are there; no request can come before.
   let table: RouteTable = createRouteTable([])
 
@@ -190,8 +194,15 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
       const isPublic = table.isPublic(request.method, path)
       if (!isPublic) {
-        const found = authenticate(apiKeyOf(request.headers), context.clientIp)
-        context.actor = found instanceof Promise ? await found : found
+        if (sessions && !namesKey(request.headers)) {
+          const actor = sessions.actorOf(request, context.clientIp)
+          if (actor !== undefined && !isReading(request.method)) sessions.requireOwnPage(request, actor)
+          context.isSession = true
+          context.actor = actor
+        } else {
+          const found = authenticate(apiKeyOf(request.headers), context.clientIp)
+          context.actor = found instanceof Promise ? await found : found
+        }
         if (context.actor === undefined) throw unauthorized()
       }
       bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
@@ -207,9 +218,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       const { requiredScopes } = rules
       if (requiredScopes !== undefined) {
         if (context.actor === undefined) throw unauthorized()
-        for (const scope of requiredScopes) {
-          if (!hasScope(context.actor as Actor, scope)) throw insufficientScope(scope)
-        }
+        const actor = context.actor as Actor
+        if (context.isSession && rules.changes && isReading(request.method)) sessions?.requireOwnPage(request, actor)
+        requireRights(options, rules, actor)
       }
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
@@ -250,6 +261,22 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
   for (const plugin of options.routes) app.use(plugin)
   table = createRouteTable(app.routes)
   return app
+}
+
+const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD'
+
+/** Throws 403 for whoever may not use a route. */
+function requireRights<Actor>(
+  { hasScope, sessions }: HttpServerOptions<Actor>,
+  { requiredScopes = [], isSessionOnly, isOwnersOnly }: RouteRules,
+  actor: Actor,
+): void {
+  for (const scope of requiredScopes)
+    if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
+  const refusal =
+    (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
+    (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined)
+  if (refusal) throw refusal
 }
 
 function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined): void {

@@ -1,0 +1,38 @@
+/** @module `from_date` and `to_date` of a list: which times they let in. */
+import { Type } from '@sinclair/typebox'
+import type { Millis } from '../clock.ts'
+import { instantsOf } from '../date-time.ts'
+import { invalid } from '../errors.ts'
+
+/** Spread into a query schema. `what` names the rows and their time: `emails accepted`. */
+export const dateFields = (what: string) => ({
+  from_date: Type.Optional(
+    Type.String({ description: `Only ${what} at or after this date or date-time (ISO 8601, UTC).` }),
+  ),
+  to_date: Type.Optional(
+    Type.String({ description: `Only ${what} at or before this; a date means its last instant.` }),
+  ),
+})
+
+interface DateQuery {
+  readonly from_date?: string
+  readonly to_date?: string
+}
+
+/** Both ends inclusive; undefined where none is given. 422 for what is no date. */
+export function datesOf({ from_date, to_date }: DateQuery): {
+  readonly from: Millis | undefined
+  readonly to: Millis | undefined
+} {
+  return {
+    from: from_date === undefined ? undefined : dateFilter('from_date', from_date).first,
+    to: to_date === undefined ? undefined : dateFilter('to_date', to_date).last,
+  }
+}
+
+function dateFilter(field: string, text: string): { first: Millis; last: Millis } {
+  const instants = instantsOf(text)
+  if (!instants)
+    throw invalid(field, `${field} must be a date such as 2026-11-21 or a date-time such as 2026-11-21T09:30:00Z.`)
+  return instants
+}

@@ -1,0 +1,73 @@
+/**
+ * @module Sessions of browsers, as far as HTTP goes: the cookie, and that a request which uses it comes from a page of ours (OWASP: synchroniser token
+ * and check of the origin). Knows no users; whose a session is, is decided by the composition.
+ */
+import { AppError } from '../errors.ts'
+
+export const SESSION_COOKIE = 'tassis_session'
+export const CSRF_HEADER = 'x-csrf-token'
+const LONGEST_COOKIE = 200
+
+/** What the server needs to let a cookie stand for a user. */
+export interface SessionGate<Actor> {
+  /** Who is signed in by the cookie of a request; undefined when nobody is. */
+  actorOf(request: Request, clientIp: () => string): Actor | undefined
+  /** Throws 403 `csrf_failed` unless the request has the token of its session and comes from a page of ours. */
+  requireOwnPage(request: Request, actor: Actor): void
+  /** The refusal of a route that is for users who are signed in; undefined for one. */
+  sessionRefusal(actor: Actor): AppError | undefined
+  /** The refusal of a route that is for owners alone; undefined for whoever may. */
+  ownerRefusal(actor: Actor): AppError | undefined
+  /** What a user is told whose role lacks a scope; undefined for a key. */
+  roleRefusal(actor: Actor): AppError | undefined
+}
+
+export interface CookieOptions {
+  /** Whether browsers come by https. */
+  readonly isSecure: boolean
+}
+
+/** Where it can be, the prefix keeps other hosts of the same domain from setting the cookie (RFC 6265bis §4.1.3.2). */
+const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-${SESSION_COOKIE}` : SESSION_COOKIE)
+
+/** The token in the cookie; undefined when there is none, or more than one: then somebody else has set one. */
+export function sessionToken(headers: Headers, options: CookieOptions): string | undefined {
+  const name = cookieName(options)
+  const values = (headers.get('cookie') ?? '')
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1))
+  const [value] = values
+  return values.length === 1 && value !== undefined && value.length <= LONGEST_COOKIE ? value : undefined
+}
+
+/** Value of Set-Cookie. @param maxAgeSeconds 0 takes the cookie away */
+export const sessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>
+  `${cookieName(options)}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${options.isSecure ? '; Secure' : ''}`
+
+const csrfFailed = (): AppError =>
+  new AppError(
+    403,
+    'csrf_failed',
+    'This request does not come from a page of this service; send X-CSRF-Token with the csrf_token of GET /v1/auth/session.',
+  )
+
+/**
+ * Throws 403 when a browser says that the request comes from a page elsewhere. Other programs say nothing of it, and are let through.
+ * @param publicUrl under which browsers reach this service; the name that they asked for counts as well
+ */
+export function requireOwnOrigin(headers: Headers, publicUrl: string): void {
+  const site = headers.get('sec-fetch-site')
+  if (site !== null && site !== 'same-origin' && site !== 'none') throw csrfFailed()
+  const origin = headers.get('origin')
+  if (origin === null || origin === URL.parse(publicUrl)?.origin) return
+  // A proxy in front may speak another scheme, but it passes the name on.
+  const host = URL.parse(origin)?.host
+  if (host === undefined || host === '' || host !== headers.get('host')?.toLowerCase()) throw csrfFailed()
+}
+
+/** Throws 403 unless the token is that of the session. @param isToken whether it is, in constant time */
+export function requireCsrfToken(headers: Headers, isToken: (token: string) => boolean): void {
+  if (!isToken(headers.get(CSRF_HEADER) ?? '')) throw csrfFailed()
+}
