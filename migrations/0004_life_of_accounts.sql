@@ -49,6 +49,7 @@ CREATE INDEX `billing_events_age` ON `billing_events` (`created_at`);--> stateme
 CREATE TABLE `content_garbage` (
 	`store` integer NOT NULL,
 	`ref` integer NOT NULL,
+	`times` integer NOT NULL,
 	PRIMARY KEY(`store`, `ref`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -224,4 +225,34 @@ CREATE TABLE `audit_chain` (
 ) STRICT;
 --> statement-breakpoint
 -- The entries that there are are chained when the database is opened: audit-logs/chain.ts.
-INSERT INTO audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0);
+INSERT INTO audit_chain VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0);--> statement-breakpoint
+INSERT INTO `daily_figures` (`account_id`, `day`, `domain`, `sent`, `delivered`, `bounced`, `opens`, `clicks`, `opened_emails`, `clicked_emails`, `complaints`, `unsubscribes`)
+	SELECT `account_id`, `at` / 86400000, `domain`, sum(`field` = 1), sum(`field` = 2), sum(`field` = 3), sum(`field` = 4), sum(`field` = 5), sum(`field` = 6), sum(`field` = 7), sum(`field` = 8), sum(`field` = 9) FROM (
+		SELECT `account_id`, `created_at` AS `at`, substr(`address`, length(rtrim(`address`, replace(`address`, '@', ''))) + 1) AS `domain`, 1 AS `field` FROM `emails` JOIN `recipients` ON `email_id` = `emails`.`id`
+			WHERE `sandbox` = 0 AND `recipients`.`status` NOT IN (6, 7)
+		UNION ALL SELECT `account_id`, `recipients`.`delivered_at`, substr(`address`, length(rtrim(`address`, replace(`address`, '@', ''))) + 1), 2 FROM `emails` JOIN `recipients` ON `email_id` = `emails`.`id`
+			WHERE `sandbox` = 0 AND `recipients`.`delivered_at` IS NOT NULL
+		UNION ALL SELECT `events`.`account_id`, `at`, substr(`address`, length(rtrim(`address`, replace(`address`, '@', ''))) + 1), CASE `type` WHEN 6 THEN 3 WHEN 9 THEN 4 WHEN 10 THEN 5 ELSE 9 END
+			FROM `emails` JOIN `events` ON `events`.`email_id` = `emails`.`id`
+			LEFT JOIN `recipients` ON `recipients`.`id` = `recipient_id` AND `recipients`.`email_id` = `emails`.`id` WHERE `sandbox` = 0 AND `type` IN (6, 9, 10, 12)
+		UNION ALL SELECT `complaints`.`account_id`, `complaints`.`created_at`, substr(`address`, length(rtrim(`address`, replace(`address`, '@', ''))) + 1), 8 FROM `complaints` JOIN `emails` ON `emails`.`id` = `complaints`.`email_id`
+			LEFT JOIN `recipients` ON `recipients`.`id` = `recipient_id` WHERE `sandbox` = 0 AND `feedback_type` <> 'not-spam'
+		UNION ALL SELECT `account_id`, min(`at`), `domain`, CASE `type` WHEN 9 THEN 6 ELSE 7 END FROM (
+			SELECT `events`.`account_id`, `events`.`email_id`, `at`, `type`, substr(`address`, length(rtrim(`address`, replace(`address`, '@', ''))) + 1) AS `domain` FROM `emails` JOIN `events` ON `events`.`email_id` = `emails`.`id`
+				JOIN `recipients` ON `recipients`.`id` = `recipient_id` AND `recipients`.`email_id` = `emails`.`id` WHERE `sandbox` = 0 AND `type` IN (9, 10))
+			GROUP BY `email_id`, `type`, `domain`
+	) WHERE `domain` IS NOT NULL GROUP BY 1, 2, 3;--> statement-breakpoint
+INSERT INTO `daily_figures` (`account_id`, `day`, `domain`, `sent`, `delivered`, `bounced`, `opens`, `clicks`, `opened_emails`, `clicked_emails`, `complaints`, `unsubscribes`)
+	SELECT `account_id`, `at` / 86400000, '', sum(`field` = 1), sum(`field` = 2), sum(`field` = 3), sum(`field` = 4), sum(`field` = 5), sum(`field` = 6), sum(`field` = 7), sum(`field` = 8), sum(`field` = 9) FROM (
+		SELECT `account_id`, `created_at` AS `at`, '' AS `domain`, 1 AS `field` FROM `emails` JOIN `recipients` ON `email_id` = `emails`.`id`
+			WHERE `sandbox` = 0 AND `recipients`.`status` NOT IN (6, 7)
+		UNION ALL SELECT `account_id`, `recipients`.`delivered_at`, '', 2 FROM `emails` JOIN `recipients` ON `email_id` = `emails`.`id`
+			WHERE `sandbox` = 0 AND `recipients`.`delivered_at` IS NOT NULL
+		UNION ALL SELECT `events`.`account_id`, `at`, '', CASE `type` WHEN 6 THEN 3 WHEN 9 THEN 4 WHEN 10 THEN 5 ELSE 9 END
+			FROM `emails` JOIN `events` ON `events`.`email_id` = `emails`.`id`
+			LEFT JOIN `recipients` ON `recipients`.`id` = `recipient_id` AND `recipients`.`email_id` = `emails`.`id` WHERE `sandbox` = 0 AND `type` IN (6, 9, 10, 12)
+		UNION ALL SELECT `complaints`.`account_id`, `complaints`.`created_at`, '', 8 FROM `complaints` JOIN `emails` ON `emails`.`id` = `complaints`.`email_id`
+			LEFT JOIN `recipients` ON `recipients`.`id` = `recipient_id` WHERE `sandbox` = 0 AND `feedback_type` <> 'not-spam'
+		UNION ALL SELECT `events`.`account_id`, min(`at`), '', CASE `type` WHEN 9 THEN 6 ELSE 7 END FROM `emails` JOIN `events` ON `events`.`email_id` = `emails`.`id`
+			WHERE `sandbox` = 0 AND `type` IN (9, 10) GROUP BY `events`.`email_id`, `type`
+	) GROUP BY 1, 2;

@@ -6,12 +6,16 @@ import type { App } from '#features/app.ts'
 import { startFeeder } from '#features/broadcasts/feed.ts'
 import { startContactMails } from '#features/contact-lists/contact-mail-loop.ts'
 import { startImporter } from '#features/contact-lists/importer.ts'
+import { startSweeper } from '#features/content/sweep.ts'
+import { startReleaser } from '#features/delivery/held.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startContactMails,
   startImporter,
+  startSweeper,
+  startReleaser,
   (app) => startFeeder(app, noteBroadcast),
 ]
 

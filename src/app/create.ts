@@ -33,6 +33,7 @@ import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import { scrubDatabase } from '#platform/db/scrub.ts'
 import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
@@ -168,6 +169,18 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       content,
       rawMail,
       disk: options.disk ?? createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
+      removeCaptures: (emailIds) => captures.remove(emailIds),
+      scrubFiles: async () => {
+        const databases = [
+          { path: databasePath, committer: commit },
+          { path: captures.path, committer: captures.committer },
+          ...content.committers(),
+          ...rawMail.committers(),
+        ]
+        let areClean = true
+        for (const { path, committer } of databases) areClean = (await scrubDatabase(committer, path)) && areClean
+        return areClean
+      },
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
       freshResolver,

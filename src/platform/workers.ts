@@ -9,6 +9,7 @@ export const workerEntries = {
   inbound: 'features/inbound/listener-worker.ts',
   parse: 'features/inbound/parse-worker.ts',
   render: 'platform/template/render-worker.ts',
+  scan: 'features/content/scan-worker.ts',
 } as const
 
 export type WorkerName = keyof typeof workerEntries

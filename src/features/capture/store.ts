@@ -105,13 +105,18 @@ const sql = prepared((db) => ({
   pages: db.prepare<{ free: number; total: number }, []>(
     'SELECT freelist_count AS free, page_count AS total FROM pragma_freelist_count, pragma_page_count',
   ),
+  removeOfEmail: db.prepare<{ storedBytes: number }, [number]>(
+    'DELETE FROM captures WHERE email_id = ? RETURNING stored_bytes AS storedBytes',
+  ),
   giveBack: db.prepare(`PRAGMA incremental_vacuum(${MOST_PAGES_FREED_AT_ONCE})`),
 }))
 
 export class CaptureStore {
   /** For tests that fill it. */
   readonly db: Database
-  readonly #commit: Committer
+  readonly path: string
+  /** For upkeep of its file. */
+  readonly committer: Committer
   readonly #options: CaptureStoreOptions
   /** Sum of `stored_bytes` of what is committed. */
   #totalBytes: number
@@ -119,11 +124,11 @@ export class CaptureStore {
   #lastTrim: Promise<void> = Promise.resolve()
 
   constructor(options: CaptureStoreOptions) {
-    const path = join(options.dataDir, 'capture.db')
+    this.path = join(options.dataDir, 'capture.db')
     this.#options = options
-    this.db = openDatabase(path)
+    this.db = openDatabase(this.path)
     this.db.run(SCHEMA)
-    this.#commit = new Committer(this.db, path, options.committerOptions)
+    this.committer = new Committer(this.db, this.path, options.committerOptions)
     this.#totalBytes = sql(this.db).totalBytes.get()?.totalBytes ?? 0
   }
 
@@ -134,7 +139,7 @@ export class CaptureStore {
   async save({ recipientId, emailId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
     const head = headOf(raw)
-    await this.#commit.write((tx) => {
+    await this.committer.write((tx) => {
       const { storedBytes, save } = sql(tx.db)
       const grownBytes = stored.length - (storedBytes.get(recipientId)?.storedBytes ?? 0)
       const receivedAt = this.#options.clock.now()
@@ -172,6 +177,18 @@ export class CaptureStore {
     return sql(this.db).newest.all(limit)
   }
 
+  /** Removes what was captured of emails; resolves when that is on disk. */
+  async remove(emailIds: readonly number[]): Promise<void> {
+    if (emailIds.length === 0) return
+    await this.committer.write((tx) => {
+      let bytes = 0
+      for (const id of emailIds) for (const { storedBytes } of sql(tx.db).removeOfEmail.all(id)) bytes += storedBytes
+      tx.afterCommit(() => {
+        this.#totalBytes -= bytes
+      })
+    })
+  }
+
   /** Removes what is too old, then the oldest until the bound on bytes is kept. Resolves when that is on disk. */
   trim(): Promise<void> {
     const done = this.#lastTrim.then(() => this.#trimNow())
@@ -182,14 +199,14 @@ export class CaptureStore {
   /** Waits for what is being written and closes the file. */
   async close(): Promise<void> {
     await this.#lastTrim
-    await this.#commit.close()
+    await this.committer.close()
   }
 
   async #trimNow(): Promise<void> {
-    while (this.#isTrimDue()) await this.#commit.write((tx) => this.#removeSome(tx))
+    while (this.#isTrimDue()) await this.committer.write((tx) => this.#removeSome(tx))
     let freedPages = 1
     while (freedPages > 0 && this.#isMostlyFree())
-      freedPages = await this.#commit.write((tx) => sql(tx.db).giveBack.all().length)
+      freedPages = await this.committer.write((tx) => sql(tx.db).giveBack.all().length)
   }
 
   #isTrimDue(): boolean {

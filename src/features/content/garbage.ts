@@ -15,7 +15,9 @@ export type StoreName = (typeof STORES)[number]
 export type DroppedRefs = Readonly<Partial<Record<StoreName, readonly (ContentRef | null | undefined)[]>>>
 
 const sql = prepared((db) => ({
-  add: db.prepare('INSERT INTO content_garbage (store, ref) VALUES (?, ?) ON CONFLICT DO NOTHING'),
+  add: db.prepare(
+    'INSERT INTO content_garbage (store, ref, times) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET times = times + 1',
+  ),
 }))
 
 /** Notes references that a row held until this transaction; wakes the sweep once that is durable. */

@@ -10,6 +10,8 @@ export const contentGarbage = sqliteTable(
     /** Index into STORES. */
     store: integer('store').notNull(),
     ref: integer('ref').notNull(),
+    /** How often it was let go of since it was noted: one that was during a look is looked up again. */
+    times: integer('times').notNull(),
   },
   (t) => [primaryKey({ columns: [t.store, t.ref] })],
 )

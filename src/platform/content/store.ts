@@ -276,6 +276,11 @@ export class ContentStore {
     this.#remembered.set(rememberedKey(month, part), id)
   }
 
+  /** The month that parts of a time are stored in. */
+  monthOf(time: Millis): number {
+    return monthOf(time)
+  }
+
   /** A part's bytes. Throws MissingPart when the reference leads nowhere. */
   get(ref: ContentRef): Uint8Array {
     return this.#reader.get(ref)

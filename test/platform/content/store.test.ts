@@ -280,3 +280,73 @@ describe('months that are dropped', () => {
     await store.close()
   })
 })
+
+describe('parts that nothing refers to any more', () => {
+  test('go with their files, and whoever reads one is told that it is missing', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const refs = await store.put([bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3), bytes(100, 4)], NOVEMBER)
+    const [small = 0, middle = 0, large = 0, stays = 0] = refs
+    expect(await store.forget([small, middle, large], NOVEMBER)).toEqual([])
+    for (const ref of [small, middle, large]) expect(() => store.get(ref)).toThrow(MissingPart)
+    expect(store.get(stays)).toEqual(bytes(100, 4))
+    expect(readdirSync(join(folder, '2026-11'))).toEqual([])
+    await store.close()
+  })
+
+  test('are not given to whoever stores the same afterwards', async () => {
+    const store = new ContentStore(newFolder())
+    const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
+    await store.forget(await store.put(parts, NOVEMBER), NOVEMBER)
+    const again = await store.put(parts, NOVEMBER)
+    expect(again.map((ref) => store.get(ref))).toEqual(parts)
+    await store.close()
+  })
+
+  test('stay for some minutes when somebody was given them again', async () => {
+    const store = new ContentStore(newFolder())
+    const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
+    const refs = await store.put(parts, NOVEMBER)
+    expect(await store.put(parts, NOVEMBER + 1000)).toEqual(refs)
+    expect(await store.forget(refs, NOVEMBER + 60_000)).toEqual(refs)
+    expect(refs.map((ref) => store.get(ref))).toEqual(parts)
+    expect(await store.forget(refs, NOVEMBER + 400_000)).toEqual([])
+    for (const ref of refs) expect(() => store.get(ref)).toThrow(MissingPart)
+    await store.close()
+  })
+
+  test('leave no reference behind that is given out a second time', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const first = await store.put([bytes(100, 1), bytes(100, 2)], NOVEMBER)
+    await store.forget(first, NOVEMBER)
+    await store.close()
+    const again = new ContentStore(folder)
+    const second = await again.put([bytes(100, 3), bytes(100, 4)], NOVEMBER)
+    expect(second.filter((ref) => first.includes(ref))).toEqual([])
+    await again.close()
+  })
+
+  test('keep their file while the same part is being stored', async () => {
+    const store = new ContentStore(newFolder())
+    const part = bytes(300_000, 3)
+    for (let round = 0; round < 30; round++) {
+      const [ref = 0] = await store.put([part], NOVEMBER + round * 1_000_000)
+      const storing = store.put([part], NOVEMBER + round * 1_000_000)
+      await store.forget([ref], NOVEMBER + round * 1_000_000 + (round % 2) * 500_000)
+      const [second = 0] = await storing
+      expect(store.get(second)).toEqual(part)
+      await store.forget([second], NOVEMBER + round * 1_000_000 + 900_000)
+    }
+    await store.close()
+  })
+
+  test('take a past month along when they were its last', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const refs = await store.put([bytes(100, 1), bytes(300_000, 2)], NOVEMBER)
+    await store.forget(refs, NOVEMBER + 40 * 86_400_000)
+    expect(readdirSync(folder)).toEqual([])
+    await store.close()
+  })
+})
