@@ -11,6 +11,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { dropContent } from '../content/garbage.ts'
 import { headerSafe } from '../emails/header-safe.ts'
 import { candidatesOf, randomLocalPart, validLocalPart } from './local-part.ts'
 import { unindexMessage } from './search.ts'
@@ -53,6 +54,15 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
 const DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
 
+/** What a message refers to; the attachments in JSON. */
+interface MessageParts {
+  readonly textRef: number | null
+  readonly strippedRef: number | null
+  readonly htmlRef: number | null
+  readonly attachments: string
+  readonly rawRef: number | null
+}
+
 const sql = prepared((db) => ({
   byId: db.prepare<Mailbox, [number]>(`${SELECT} WHERE m.id = ? AND m.deleted_at IS NULL`),
   byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
@@ -87,7 +97,9 @@ const sql = prepared((db) => ({
   someMessages: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
   ),
-  deleteMessage: db.prepare('DELETE FROM mailbox_messages WHERE id = ?'),
+  deleteMessage: db.prepare<MessageParts, [number]>(
+    'DELETE FROM mailbox_messages WHERE id = ? RETURNING text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef',
+  ),
   deleteThreads: db.prepare(
     'DELETE FROM mailbox_threads WHERE id IN (SELECT id FROM mailbox_threads WHERE mailbox_id = ? LIMIT ?)',
   ),
@@ -195,7 +207,7 @@ export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void>
 
 /**
  * Removes the rows of deleted mailboxes, slice by slice; returns how many mailboxes are gone. One run at a time. What its messages said goes from
- * the search index with them; bodies and attachments go with the month of the content store.
+ * the search index with them, and its parts are let go of.
  */
 export async function removeDeletedMailboxes(app: App): Promise<number> {
   let removed = 0
@@ -203,19 +215,25 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
     const mailbox = sql(app.db).deleted.get(after)
     if (!mailbox) return removed
     after = mailbox.id
-    while (!(await app.commit.write((tx) => removeSlice(tx, mailbox.id))));
+    while (!(await app.commit.write((tx) => removeSlice(app, tx, mailbox.id))));
     app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
     removed++
   }
 }
 
 /** True when nothing is left, the mailbox itself included. */
-function removeSlice(tx: Tx, mailboxId: number): boolean {
+function removeSlice(app: App, tx: Tx, mailboxId: number): boolean {
   const statements = sql(tx.db)
   const messages = statements.someMessages.all(mailboxId, SLICE)
   for (const { id } of messages) {
     unindexMessage(tx, id)
-    statements.deleteMessage.run(id)
+    const parts = statements.deleteMessage.get(id)
+    if (!parts) continue
+    const files = JSON.parse(parts.attachments) as readonly { readonly ref?: number }[]
+    dropContent(app, tx, {
+      content: [parts.textRef, parts.strippedRef, parts.htmlRef, ...files.map(({ ref }) => ref)],
+      rawMail: [parts.rawRef],
+    })
   }
   if (messages.length === SLICE) return false
   const { deleteThreads, deleteContacts, deleteAutoReplies } = statements

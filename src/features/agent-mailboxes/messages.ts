@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import { type KeptAttachment, listedAttachments } from '#features/received-parts.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
@@ -10,6 +11,7 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { dropContent } from '../content/garbage.ts'
 import { uncountContact } from './contacts.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
 import { findMessages, unindexMessage } from './search.ts'
@@ -235,22 +237,50 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
-    const statements = sql(tx.db)
-    unindexMessage(tx, message.id)
-    statements.delete.run(message.id)
-    if (statements.takeFromThread.get(message.threadId)?.messageCount === 0) {
-      statements.deleteThread.run(message.threadId)
-      statements.takeThread.run(mailbox.id)
-    }
-    if (message.emailId === null) {
-      statements.takeFromMailbox.run(message.readAt === null ? 1 : 0, mailbox.id)
-      uncountContact(tx, mailbox.id, message.fromAddress)
-    }
+    removeMessage(app, tx, { ...message, attachments: JSON.stringify(message.attachments) })
     audit(app, tx, actor, {
       action: 'mailbox_message.deleted',
       resourceType: 'mailbox_message',
       resourceId: formatUuid(message.uuid),
       metadata: { mailbox: mailbox.address },
     })
+  })
+}
+
+/** What has to be known of a message to remove it. */
+export type RemovableMessage = Pick<
+  MailboxMessage,
+  | 'id'
+  | 'mailboxId'
+  | 'threadId'
+  | 'emailId'
+  | 'readAt'
+  | 'fromAddress'
+  | 'textRef'
+  | 'strippedRef'
+  | 'htmlRef'
+  | 'rawRef'
+> & {
+  /** JSON: what each refers to is `ref`. */
+  readonly attachments: string
+}
+
+/** Removes a message with its place in the index, in the counts and in its thread, which goes with its last; lets go of its parts. */
+export function removeMessage(app: App, tx: Tx, message: RemovableMessage): void {
+  const statements = sql(tx.db)
+  unindexMessage(tx, message.id)
+  statements.delete.run(message.id)
+  if (statements.takeFromThread.get(message.threadId)?.messageCount === 0) {
+    statements.deleteThread.run(message.threadId)
+    statements.takeThread.run(message.mailboxId)
+  }
+  if (message.emailId === null) {
+    statements.takeFromMailbox.run(message.readAt === null ? 1 : 0, message.mailboxId)
+    uncountContact(tx, message.mailboxId, message.fromAddress)
+  }
+  const files = JSON.parse(message.attachments) as readonly { readonly ref?: number }[]
+  dropContent(app, tx, {
+    content: [message.textRef, message.strippedRef, message.htmlRef, ...files.map(({ ref }) => ref)],
+    rawMail: [message.rawRef],
   })
 }

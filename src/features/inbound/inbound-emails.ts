@@ -10,6 +10,7 @@ import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { dropContent } from '../content/garbage.ts'
 import { count } from '../events/record.ts'
 import { INBOUND_STATUSES, type InboundStatus, inboundCode } from './status.ts'
 
@@ -249,12 +250,31 @@ export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
-    sql(tx.db).delete.run(email.id)
-    countInbound(tx, actor.accountId, -1)
+    removeInbound(app, tx, { ...email, attachments: JSON.stringify(email.attachments) })
     audit(app, tx, actor, {
       action: 'inbound_email.deleted',
       resourceType: 'inbound_email',
       resourceId: formatUuid(email.uuid),
     })
+  })
+}
+
+/** What has to be known of an inbound email to remove it. */
+export type RemovableInbound = Pick<
+  InboundEmail,
+  'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
+> & {
+  /** JSON: what each refers to is `ref`. */
+  readonly attachments: string
+}
+
+/** Removes an inbound email and lets go of its parts; its event stays. */
+export function removeInbound(app: App, tx: Tx, email: RemovableInbound): void {
+  sql(tx.db).delete.run(email.id)
+  countInbound(tx, email.accountId, -1)
+  const files = JSON.parse(email.attachments) as readonly { readonly ref?: number }[]
+  dropContent(app, tx, {
+    content: [email.headersRef, email.textRef, email.htmlRef, ...files.map(({ ref }) => ref)],
+    rawMail: [email.rawRef],
   })
 }

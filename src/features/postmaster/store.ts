@@ -11,6 +11,7 @@ import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networkOf } from '#platform/network.ts'
 import { days, minutes } from '#platform/units.ts'
+import { dropContent } from '../content/garbage.ts'
 import type { Envelope } from '../received.ts'
 
 /** What a message is about: the address that it came to, or what it was taken for. */
@@ -57,6 +58,10 @@ interface Row extends Omit<OperatorMail, 'rcptTo'> {
   readonly rcptTo: string
 }
 
+interface Deleted {
+  readonly rawRef: number
+}
+
 const COLUMNS = `uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS "from", subject, reason, source_ip AS sourceIp, raw_ref AS rawRef,
   size_bytes AS sizeBytes, created_at AS createdAt`
 
@@ -74,15 +79,15 @@ const sql = prepared((db) => ({
   ),
   counts: db.prepare<{ kind: string; n: number }, []>('SELECT kind, COUNT(*) AS n FROM operator_mail GROUP BY kind'),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
-  delete: db.prepare('DELETE FROM operator_mail WHERE uuid = ?'),
-  deleteOld: db.prepare(
-    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?)',
+  delete: db.prepare<Deleted, [UuidBytes]>('DELETE FROM operator_mail WHERE uuid = ? RETURNING raw_ref AS rawRef'),
+  deleteOld: db.prepare<Deleted, [number, number]>(
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
   oldestKept: db.prepare<{ id: number }, [string, number]>(
     'SELECT id FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   ),
-  deleteBefore: db.prepare(
-    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?)',
+  deleteBefore: db.prepare<Deleted, [string, number, number]>(
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
 }))
 
@@ -172,8 +177,14 @@ export function findOperatorMail(db: Database, id: string): OperatorMail {
 /** Forgets one. Throws 404 for an id that none has. */
 export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  const isThere = uuid && (await app.commit.write((tx) => sql(tx.db).delete.run(uuid).changes === 1))
+  const isThere = uuid && (await app.commit.write((tx) => letGo(app, tx, sql(tx.db).delete.all(uuid)) === 1))
   if (!isThere) throw unknown()
+}
+
+/** Lets go of the messages of deleted rows; returns how many rows they were. */
+function letGo(app: App, tx: Tx, deleted: readonly Deleted[]): number {
+  dropContent(app, tx, { rawMail: deleted.map(({ rawRef }) => rawRef) })
+  return deleted.length
 }
 
 const unknown = () =>
@@ -190,10 +201,11 @@ const SLICE = 500
  */
 export async function trimOperatorMail(app: App): Promise<number> {
   const before = app.clock.now() - days(app.config.inboundRawDays)
-  let removed = await inSlices(app, (tx) => sql(tx.db).deleteOld.run(before, SLICE).changes)
+  let removed = await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteOld.all(before, SLICE)))
   for (const kind of OPERATOR_MAIL_KINDS) {
     const oldest = sql(app.db).oldestKept.get(kind, MOST_OPERATOR_MAIL - 1)
-    if (oldest) removed += await inSlices(app, (tx) => sql(tx.db).deleteBefore.run(kind, oldest.id, SLICE).changes)
+    if (oldest)
+      removed += await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteBefore.all(kind, oldest.id, SLICE)))
   }
   tellOfDropped(app)
   return removed

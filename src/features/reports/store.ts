@@ -12,6 +12,7 @@ import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
+import { dropContent } from '../content/garbage.ts'
 
 /** A report without its content. */
 export interface StoredReport {
@@ -75,7 +76,9 @@ const sql = prepared((db) => ({
   oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
     'SELECT id, created_at AS createdAt FROM received_reports ORDER BY id LIMIT ?',
   ),
-  deleteOld: db.prepare<unknown, [number, number]>('DELETE FROM received_reports WHERE id <= ? AND created_at < ?'),
+  deleteOld: db.prepare<{ contentRef: number }, [number, number]>(
+    'DELETE FROM received_reports WHERE id <= ? AND created_at < ? RETURNING content_ref AS contentRef',
+  ),
 }))
 
 /** Reports about one domain of ours and all below it, within a day: large senders get some hundred. */
@@ -185,7 +188,11 @@ export async function trimReports(app: App): Promise<number> {
     const rows = sql(app.db).oldest.all(SLICE)
     const last = rows.at(-1)
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
-    const { changes } = await app.commit.write((tx) => sql(tx.db).deleteOld.run(last.id, before))
+    const changes = await app.commit.write((tx) => {
+      const deleted = sql(tx.db).deleteOld.all(last.id, before)
+      dropContent(app, tx, { content: deleted.map(({ contentRef }) => contentRef) })
+      return deleted.length
+    })
     removed += changes
     // What is left of the slice is not old enough: its times went back for a moment.
     if (changes < rows.length) return removed

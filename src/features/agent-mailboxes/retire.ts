@@ -1,0 +1,34 @@
+/** @module Removes messages of mailboxes that are too old: read or not, leased or not, their age alone counts. */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { type RemovableMessage, removeMessage } from './messages.ts'
+
+/** A message as retention needs it. */
+export interface OldMessage extends RemovableMessage {
+  readonly createdAt: Millis
+  /** 1: its mailbox is deleted, and takes it along. */
+  readonly isOfDeleted: number
+}
+
+const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, from_address AS fromAddress,
+  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
+  deleted_at IS NOT NULL AS isOfDeleted
+  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
+
+const sql = prepared((db) => ({
+  after: db.prepare<OldMessage & { attachments: string }, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
+  byId: db.prepare<OldMessage & { attachments: string }, [number]>(`${SELECT} WHERE m.id = ?`),
+}))
+
+/** Messages after a row id, in order; a row id grows with created_at. */
+export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] => sql(db).after.all(id, limit)
+
+export const oldMessage = (db: Database, id: number): OldMessage | undefined => sql(db).byId.get(id) ?? undefined
+
+/** Removes a message; its thread and its contact go with the last of theirs. */
+export function retireMessage(app: App, tx: Tx, message: OldMessage): void {
+  if (message.isOfDeleted === 0) removeMessage(app, tx, message)
+}
