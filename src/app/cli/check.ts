@@ -2,21 +2,17 @@
  * @module `tassis check`: recounts every counter and verifies the books. Reads by a connection of its own, in one read transaction, so it can run
  * beside the service and sees one moment of it. Changes nothing.
  */
-import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
-import { openReadOnly } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { explainDamage, RESTORE } from '../create.ts'
-import { migrations } from '../migrations.ts'
 import { type Balance, balanceFinding, balances, examineBooks, type Finding } from './books.ts'
 import { requireData } from './call.ts'
 import { examineContent, soundness } from './content-check.ts'
-import { CommandError } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printable, report, table } from './output.ts'
+import { withSnapshot } from './snapshot.ts'
 
 interface CheckResult {
   readonly ok: boolean
@@ -41,9 +37,7 @@ export function addCheckCommand(program: Command): void {
 
 function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
-  const path = join(config.dataDir, 'tassis.db')
-  const db = explainDamage(path, RESTORE, () => openSnapshot(path))
-  try {
+  return withSnapshot(config, (db) => {
     const all = balances(db)
     const findings = [
       { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },
@@ -52,29 +46,7 @@ function check(config: Config): CheckResult {
       ...examineContent(db, join(config.dataDir, 'content')),
     ]
     return { ok: findings.every(({ differences }) => differences.length === 0), at, balances: all, findings }
-  } finally {
-    db.close()
-  }
-}
-
-/** A connection in a read transaction of its own. */
-function openSnapshot(path: string): Database {
-  const db = openReadOnly(path)
-  db.run('PRAGMA temp_store = MEMORY')
-  db.run('BEGIN')
-  requireThisSchema(db)
-  return db
-}
-
-/** The first read: from here on the snapshot stands. */
-function requireThisSchema(db: Database): void {
-  const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
-  const known = migrations.map(({ name }) => name)
-  if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {
-    throw new CommandError(
-      'The database has the schema of another version of Tassis; check it with that version, or start this one first.',
-    )
-  }
+  })
 }
 
 function checkText({ ok, balances: all, findings }: CheckResult): string {

@@ -8,6 +8,7 @@ import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { VERSION } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
+import { addAuditCommands } from './audit.ts'
 import { addBenchCommand } from './bench.ts'
 import { addBulkCommands } from './bulk.ts'
 import { addCheckCommand } from './check.ts'
@@ -57,6 +58,7 @@ function createProgram(args: readonly string[]): Command {
   addComplaintsCommand(program)
   addMailCommands(program)
   addReportCommands(program)
+  addAuditCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)

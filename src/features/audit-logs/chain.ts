@@ -128,8 +128,7 @@ export function nextInChain(db: Database): { id: number; before: Uint8Array } {
 export const setChainHead = (db: Database, id: number, hash: Uint8Array): void =>
   void sql(db).setHead.run(id, hash, NO_ENTRY_BEFORE)
 
-export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void =>
-  void sql(db).setAnchor.run(id, hash)
+export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void => void sql(db).setAnchor.run(id, hash)
 
 const OLD_ENTRIES_AT_ONCE = 2000
 

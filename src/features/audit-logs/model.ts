@@ -9,15 +9,27 @@ export const AuditLogRecord = Type.Object({
   id: Uuid({ description: 'Id of the entry.' }),
   account_id: Nullable(Uuid(), { description: 'Account that was changed.' }),
   actor_type: Type.String({ description: 'user, api_key, system or operator.' }),
-  actor_id: Type.String({ description: 'Id of the key or user; `cli` or `system` otherwise.' }),
+  actor_id: Type.String({
+    description: 'Id of the key or user; `cli`, `system` or what acted otherwise; `erased` where it was erased.',
+  }),
   action: Type.String({ description: 'What was done: domain.created, api_key.deleted and so on.' }),
   resource_type: Nullable(Type.String(), { description: 'Kind of thing that was changed.' }),
   resource_id: Nullable(Type.String(), { description: 'Id of the thing that was changed.' }),
-  ip_address: Nullable(Type.String(), { description: 'Address that the request came from.' }),
+  ip_address: Nullable(Type.String(), { description: 'Address that the request came from; null: there was none.' }),
   metadata: Nullable(Type.Unknown(), { description: 'More about the change.' }),
   created_at: Timestamp({ description: 'When it was done.' }),
 })
 export type AuditLogRecord = Static<typeof AuditLogRecord>
+
+/** What an entry says beside its fields. A text that somebody has changed into no JSON is given as it stands. */
+export function auditMetadata(text: string | null): unknown {
+  if (text === null) return null
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
 
 export const auditLogWire = (entry: StoredAuditEntry, accountUuid: string): AuditLogRecord => ({
   id: formatUuid(entry.uuid),
@@ -28,6 +40,6 @@ export const auditLogWire = (entry: StoredAuditEntry, accountUuid: string): Audi
   resource_type: entry.resourceType,
   resource_id: entry.resourceId,
   ip_address: entry.ipAddress,
-  metadata: entry.metadata === null ? null : JSON.parse(entry.metadata),
+  metadata: auditMetadata(entry.metadata),
   created_at: isoTime(entry.createdAt),
 })

@@ -4,14 +4,13 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
+import { dateFields, datesOf } from '#platform/http/date-filter.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { days } from '#platform/units.ts'
 import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
-import { isDate, parseDateTime } from './date-time.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
 import type { TakeRate } from './send-rate.ts'
@@ -23,12 +22,7 @@ const EmailQuery = Type.Object({
   status: Type.Optional(
     OneOf([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
   ),
-  from_date: Type.Optional(
-    Type.String({ description: 'Only emails accepted at or after this date or date-time (ISO 8601, UTC).' }),
-  ),
-  to_date: Type.Optional(
-    Type.String({ description: 'Only emails accepted at or before this; a date means its last instant.' }),
-  ),
+  ...dateFields('emails accepted'),
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
 })
 
@@ -61,10 +55,11 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
+        const { from, to } = datesOf(query)
         const filter = {
           status: statusFilter(query.status),
-          from: query.from_date === undefined ? ANY_TIME.from : dateFilter('from_date', query.from_date).first,
-          to: query.to_date === undefined ? ANY_TIME.to : dateFilter('to_date', query.to_date).last,
+          from: from ?? ANY_TIME.from,
+          to: to ?? ANY_TIME.to,
           operation: operationFilter(query.operation_id),
         }
         const { emails, total } = listEmails(app.db, actor.accountId, filter, {
@@ -180,12 +175,4 @@ function operationFilter(id: string | undefined): UuidBytes | undefined {
   const uuid = parseUuid(id)
   if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
   return uuid
-}
-
-/** A date (its first and last instant, UTC) or a date-time. */
-function dateFilter(field: string, text: string): { first: number; last: number } {
-  const at = parseDateTime(text, 'any')
-  if (at === undefined)
-    throw invalid(field, `${field} must be a date such as 2026-11-21 or a date-time such as 2026-11-21T09:30:00Z.`)
-  return { first: at, last: isDate(text) ? at + days(1) - 1 : at }
 }

@@ -1,6 +1,6 @@
 /** @module Dates and times as clients write them (ISO 8601, RFC 3339). Pure; never rolls 30 February over into March. */
-import type { Millis } from '#platform/clock.ts'
-import { minutes } from '#platform/units.ts'
+import type { Millis } from './clock.ts'
+import { days, minutes } from './units.ts'
 
 const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/i
 
@@ -28,6 +28,12 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
 
 /** True for a date without a time. */
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text)
+
+/** What a filter by time means: a date its first and its last instant (UTC), a date-time itself. Undefined for neither. */
+export function instantsOf(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
+  const at = parseDateTime(text, 'any')
+  return at === undefined ? undefined : { first: at, last: isDate(text) ? at + days(1) - 1 : at }
+}
 
 function offsetMs(zone: string): number | undefined {
   if (/^z$/i.test(zone)) return 0

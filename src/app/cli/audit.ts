@@ -1,0 +1,192 @@
+/**
+ * @module `tassis audit`: verify the chain of the audit log, and read the log of all accounts. Both read by a connection of their own, so they run
+ * beside the service, and without it; they change nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Command } from 'commander'
+import { findAccount, listAccounts } from '#features/accounts/accounts.ts'
+import { auditMetadata } from '#features/audit-logs/model.ts'
+import { type AuditFilter, newestAuditEntries } from '#features/audit-logs/read.ts'
+import { type Verification, verifyAuditLog } from '#features/audit-logs/verify.ts'
+import { systemClock } from '#platform/clock.ts'
+import { type Config, loadConfig } from '#platform/config.ts'
+import { instantsOf } from '#platform/date-time.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { requireData } from './call.ts'
+import { CommandError } from './operation.ts'
+import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
+import { print, printable, report, shortened, table, utc } from './output.ts'
+import { withSnapshot } from './snapshot.ts'
+
+interface ShownVerification {
+  readonly ok: boolean
+  readonly at: string
+  readonly entries: number
+  readonly erased: number
+  /** Entries up to this position were removed for their age; 0: none was. */
+  readonly removed_up_to: number
+  readonly head: { readonly id: number; readonly hash: string }
+  readonly expected: { readonly hash: string; readonly found: boolean } | null
+  readonly broken_count: number
+  readonly broken: readonly {
+    readonly position: number
+    readonly id: string | null
+    readonly created_at: string | null
+    readonly reason: string
+  }[]
+}
+
+function shownVerification(found: Verification, at: string, expected: string | undefined): ShownVerification {
+  return {
+    ok: found.brokenCount === 0 && found.hasExpected !== false,
+    at,
+    entries: found.entries,
+    erased: found.erased,
+    removed_up_to: found.removedUpTo,
+    head: { id: found.headId, hash: found.headHash },
+    expected: expected === undefined ? null : { hash: expected, found: found.hasExpected === true },
+    broken_count: found.brokenCount,
+    broken: found.broken.map(({ id, uuid, createdAt, reason }) => ({
+      position: id,
+      id: uuid,
+      created_at: isoTimeOrNull(createdAt),
+      reason,
+    })),
+  }
+}
+
+function verificationText(found: ShownVerification): string {
+  const { entries, erased, removed_up_to, head, expected, broken, broken_count } = found
+  const more = broken_count - broken.length
+  return [
+    `${entries} entries${erased > 0 ? `, the personal fields of ${erased} of them erased` : ''}${
+      removed_up_to > 0 ? `; those up to ${removed_up_to} were removed for their age` : ''
+    }.`,
+    `Newest: entry ${head.id}, hash ${head.hash}, read at ${utc(found.at)}`,
+    ...broken.map(
+      ({ position, id, created_at, reason }) =>
+        `WRONG   entry ${position}${id === null ? '' : ` (${id}${created_at === null ? '' : `, ${utc(created_at)}`})`} ${reason}.`,
+    ),
+    ...(more > 0 ? [`WRONG   and ${more} more.`] : []),
+    ...(expected?.found === false ? [`WRONG   no entry has the hash ${expected.hash}.`] : []),
+    ...(expected?.found === true ? [`ok      the hash ${expected.hash} is in the log.`] : []),
+    '',
+    found.ok
+      ? 'The log is what was written. Note the hash elsewhere: `tassis audit verify --expect HASH` tells later that this log is still in it.'
+      : 'The log is NOT what was written.',
+  ].join('\n')
+}
+
+const HASH = /^[0-9a-f]{64}$/i
+
+function verify(config: Config, expected: string | undefined): ShownVerification {
+  const at = isoTime(systemClock.now())
+  return withSnapshot(config, (db) => shownVerification(verifyAuditLog(db, expected), at, expected))
+}
+
+interface ListOptions extends JsonOption, AccountOption {
+  readonly action?: string
+  readonly since?: string
+  readonly limit: number
+}
+
+/** One of the installation's accounts by id or name. */
+function accountIdOf(config: Config, db: Database, wanted: string): number {
+  const fitting = listAccounts(config, db).filter(
+    ({ uuid, name }) => formatUuid(uuid) === wanted || name.toLowerCase() === wanted.toLowerCase(),
+  )
+  const [only] = fitting
+  if (!only) throw new CommandError(`There is no account "${wanted}"; \`tassis accounts list\` shows all.`)
+  if (fitting.length > 1)
+    throw new CommandError(`There are ${fitting.length} accounts named "${wanted}"; give the ID of one.`)
+  return only.id
+}
+
+function list(config: Config, { account, action, since, limit }: ListOptions) {
+  const from = since === undefined ? undefined : instantsOf(since)?.first
+  if (since !== undefined && from === undefined)
+    throw new CommandError(
+      `--since is "${since}"; give a date such as 2026-11-21 or a time such as 2026-11-21T09:30:00Z.`,
+    )
+  return withSnapshot(config, (db) => {
+    const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
+    const accountId = account === undefined ? undefined : accountIdOf(config, db, account)
+    return newestAuditEntries(db, accountId, filter, limit).map((entry) => {
+      const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
+      return {
+        id: formatUuid(new Uint8Array(entry.uuid)),
+        position: entry.id,
+        account_id: owner ? formatUuid(owner.uuid) : null,
+        account: owner?.name ?? null,
+        actor_type: entry.actorType,
+        actor_id: entry.actorId,
+        action: entry.action,
+        resource_type: entry.resourceType,
+        resource_id: entry.resourceId,
+        ip_address: entry.ipAddress,
+        metadata: auditMetadata(entry.metadata),
+        created_at: isoTime(entry.createdAt),
+      }
+    })
+  })
+}
+
+const LONGEST_SHOWN = 60
+
+const listText = (entries: ReturnType<typeof list>): string =>
+  table(
+    ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
+    entries.map((entry) => [
+      utc(entry.created_at),
+      entry.account ?? '-',
+      entry.action,
+      entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
+        ? entry.actor_type
+        : `${entry.actor_type} ${entry.actor_id}`,
+      entry.ip_address ?? '-',
+      entry.resource_id ?? entry.resource_type ?? '-',
+      entry.metadata === null ? '' : shortened(JSON.stringify(entry.metadata), LONGEST_SHOWN),
+    ]),
+  )
+
+export function addAuditCommands(program: Command): void {
+  const audit = program
+    .command('audit')
+    .description('the audit log of all accounts: who changed what; and whether it is still what was written')
+
+  withJson(
+    audit
+      .command('verify')
+      .description('verify the chain of the log; exit code 1 when an entry was changed, removed or put in'),
+  )
+    .option('--expect <hash>', 'also require this hash, noted from an earlier run, to be in the log')
+    .action((options: JsonOption & { expect?: string }) => {
+      const { config } = loadConfig()
+      const { expect } = options
+      if (expect !== undefined && !HASH.test(expect))
+        throw new CommandError('--expect takes the 64 hexadecimal digits that `tassis audit verify` printed.')
+      requireData(config)
+      const found = verify(config, expect)
+      report(options, found, verificationText)
+      if (!found.ok) process.exitCode = 1
+    })
+
+  withLimit(
+    withJson(withAccount(audit.command('list').description('show the newest entries of all accounts'), ONLY_ACCOUNT)),
+    'most entries that are shown',
+    50,
+  )
+    .option('--action <action>', 'only this action, such as api_key.created')
+    .option('--since <time>', 'only entries from this date or time on (UTC)')
+    .action((options: ListOptions) => {
+      const { config } = loadConfig()
+      requireData(config)
+      const found = list(config, options)
+      if (!options.json && found.length === 0) return print(`There is no such entry${suffix(options)}.`)
+      report(options, found, listText)
+    })
+}
+
+const suffix = ({ action, since }: ListOptions): string =>
+  [action && ` with action ${printable(action)}`, since && ` since ${printable(since)}`].filter(Boolean).join('')

@@ -1,0 +1,38 @@
+/** @module One moment of the database, for commands that only read: they run beside the service, and without it, and change nothing. */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { Config } from '#platform/config.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { explainDamage, RESTORE } from '../create.ts'
+import { migrations } from '../migrations.ts'
+import { CommandError } from './operation.ts'
+
+/** Gives `use` a read-only connection in a read transaction of its own. Throws ConfigError for a damaged file. */
+export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
+  const path = join(dataDir, 'tassis.db')
+  const db = explainDamage(path, RESTORE, () => openSnapshot(path))
+  try {
+    return use(db)
+  } finally {
+    db.close()
+  }
+}
+
+function openSnapshot(path: string): Database {
+  const db = openReadOnly(path)
+  db.run('PRAGMA temp_store = MEMORY')
+  db.run('BEGIN')
+  requireThisSchema(db)
+  return db
+}
+
+/** The first read: from here on the snapshot stands. */
+function requireThisSchema(db: Database): void {
+  const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
+  const known = migrations.map(({ name }) => name)
+  if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {
+    throw new CommandError(
+      'The database has the schema of another version of Tassis; read it with that version, or start this one first.',
+    )
+  }
+}

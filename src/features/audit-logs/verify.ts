@@ -1,0 +1,138 @@
+/**
+ * @module Verifies the chain of the audit log, entry by entry, and says what is not as it was written. Reads only; give it a connection in a read
+ * transaction, so that it sees one moment of the log.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import {
+  chainEnds,
+  digestOf,
+  ERASED,
+  hashOf,
+  type LastingFields,
+  NO_ENTRY_BEFORE,
+  type PersonalFields,
+} from './chain.ts'
+
+export interface BrokenEntry {
+  /** Position in the log. */
+  readonly id: number
+  /** Public id; null: there is no such entry. */
+  readonly uuid: string | null
+  readonly createdAt: Millis | null
+  /** What is wrong with it, as a sentence without its subject. */
+  readonly reason: string
+}
+
+export interface Verification {
+  /** Entries that there are. */
+  readonly entries: number
+  /** Of them, those whose personal fields were erased: their digest stands for them. */
+  readonly erased: number
+  /** Position of the newest entry that was removed for its age; 0: none was. */
+  readonly removedUpTo: number
+  readonly headId: number
+  /** Hash of the newest entry, in hex: what is to be noted elsewhere. */
+  readonly headHash: string
+  /** How many entries are wrong, and the first of them in order. */
+  readonly brokenCount: number
+  readonly broken: readonly BrokenEntry[]
+  /** Whether `expected` is the hash of an entry; null: none was given. */
+  readonly hasExpected: boolean | null
+}
+
+interface Row extends LastingFields, PersonalFields {
+  readonly salt: Uint8Array | null
+  readonly digest: Uint8Array | null
+  readonly hash: Uint8Array | null
+}
+
+const sql = prepared((db) => ({
+  // As bytes: a changed byte may read as the same text.
+  entries: db.prepare<Row, [number, number]>(
+    `SELECT id, uuid, account_id AS accountId, CAST(actor_type AS BLOB) AS actorType, CAST(actor_id AS BLOB) AS actorId,
+     CAST(action AS BLOB) AS action, CAST(resource_type AS BLOB) AS resourceType, CAST(resource_id AS BLOB) AS resourceId,
+     CAST(ip_address AS BLOB) AS ipAddress, CAST(metadata AS BLOB) AS metadata, created_at AS createdAt, salt, digest, hash
+     FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?`,
+  ),
+}))
+
+const AT_ONCE = 1000
+const MOST_NAMED = 20
+
+/**
+ * Verifies all of the log that there is.
+ * @param expected hash that an entry of the log had once, in hex
+ */
+export function verifyAuditLog(db: Database, expected?: string): Verification {
+  const wanted = expected?.toLowerCase()
+  const broken: BrokenEntry[] = []
+  let brokenCount = 0
+  const tell = (entry: BrokenEntry): void => {
+    brokenCount++
+    if (broken.length < MOST_NAMED) broken.push(entry)
+  }
+  const ends = chainEnds(db)
+  if (!ends)
+    tell({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is gone' })
+  const anchorHash = ends?.anchorHash ?? NO_ENTRY_BEFORE
+  let last: { id: number; hash: Uint8Array } = { id: ends?.anchorId ?? 0, hash: new Uint8Array(anchorHash) }
+  let hasExpected = wanted === last.hash.toHex() && last.id > 0
+  let entries = 0
+  let erased = 0
+  // From the beginning, not from the anchor: nothing may stand before it.
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const rows = sql(db).entries.all(after, AT_ONCE)
+    for (const row of rows) {
+      entries++
+      if (row.salt === null) erased++
+      const reason = wrongWith(row, last, ends?.headId ?? 0)
+      if (reason !== undefined)
+        tell({ id: row.id, uuid: formatUuid(new Uint8Array(row.uuid)), createdAt: row.createdAt, reason })
+      if (row.hash && Buffer.from(row.hash).toString('hex') === wanted) hasExpected = true
+      last = { id: row.id, hash: row.hash ? new Uint8Array(row.hash) : NO_ENTRY_BEFORE }
+    }
+    const end = rows.at(-1)
+    if (!end || rows.length < AT_ONCE) break
+    after = end.id
+  }
+  if (ends && ends.headId > last.id)
+    tell({
+      id: last.id + 1,
+      uuid: null,
+      createdAt: null,
+      reason: `is missing, and so is every entry up to ${ends.headId}`,
+    })
+  else if (ends && ends.headId === last.id && !same(ends.headHash, last.hash) && brokenCount === 0)
+    tell({ id: last.id, uuid: null, createdAt: null, reason: 'is not the entry that the chain ends with' })
+  return {
+    entries,
+    erased,
+    removedUpTo: ends?.anchorId ?? 0,
+    headId: last.id,
+    headHash: last.hash.toHex(),
+    brokenCount,
+    broken,
+    hasExpected: wanted === undefined ? null : hasExpected,
+  }
+}
+
+/** Undefined when the entry is what was written, and stands where it was written. */
+function wrongWith(row: Row, last: { id: number; hash: Uint8Array }, headId: number): string | undefined {
+  const { salt, digest, hash } = row
+  if (row.id <= last.id) return `stands before the beginning of the chain, entry ${last.id}`
+  if (row.id > headId) return 'was put in behind the end of the chain'
+  if (!digest || !hash) return 'has lost its place in the chain'
+  const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
+  const isDigestRight = salt ? same(digest, digestOf(salt, row)) : isErased
+  const isHashRight = same(hash, hashOf(last.hash, row, digest))
+  if (isDigestRight && isHashRight) return undefined
+  if (!isHashRight && isDigestRight && row.id !== last.id + 1)
+    return `does not follow the entry before it, ${last.id}: what stood between them is missing, or its number was changed`
+  if (!isDigestRight && isHashRight) return 'has a changed actor, address, resource, metadata, salt or digest'
+  return 'was changed, or stands where another entry stood'
+}
+
+const same = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
