@@ -7,8 +7,10 @@ import { requireKnownPlans } from '#features/accounts/plans.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
 import { completeAuditChain } from '#features/audit-logs/chain.ts'
+import { requireBillingConfig } from '#features/billing/stripe.ts'
 import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
+import { setErasedKey } from '#features/contacts/listed-form.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
 import { recipientEmailId } from '#features/emails/read.ts'
 import {
@@ -89,6 +91,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const log = options.log ?? createLog(config.logLevel)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
+  requireBillingConfig(config)
   requireSystemSender(config)
   makeDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
@@ -120,6 +123,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         process.exit(1)
       },
     }
+    setErasedKey(db, keys.subkey('erased-address'))
     const eventTime = createEventTime(clock, db)
     const eventsRecorded: App['eventsRecorded'] = createSignal()
     const commit = new Committer(db, databasePath, {

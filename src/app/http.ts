@@ -10,6 +10,9 @@ import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
 import type { Actor } from '#features/app.ts'
 import { auditLogRoutes } from '#features/audit-logs/routes.ts'
+import { billingPages } from '#features/billing/pages.ts'
+import { billingRoutes } from '#features/billing/routes.ts'
+import { isBillingConfigured } from '#features/billing/stripe.ts'
 import { emailsOfBroadcast } from '#features/broadcasts/progress.ts'
 import { broadcastRoutes } from '#features/broadcasts/routes.ts'
 import { capturedPages } from '#features/capture/pages.ts'
@@ -42,6 +45,7 @@ import { templateRoutes } from '#features/templates/routes.ts'
 import { trackingPages } from '#features/tracking/pages.ts'
 import { trackingRoutes } from '#features/tracking/routes.ts'
 import { unsubscribePages } from '#features/unsubscribe/pages.ts'
+import { validateRoutes } from '#features/validate/routes.ts'
 import { webhookRoutes } from '#features/webhooks/routes.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
@@ -70,9 +74,11 @@ const API_INFO = {
     'Agent mailboxes': 'Addresses whose mail a program works off: wait for a message, acknowledge it, answer it.',
     'Signup forms': 'Public pages on which people put themselves on a contact list.',
     Newsletters: 'Messages to a contact list that are written before they are sent.',
+    Validation: 'What can be known of an address without writing to it.',
     Operations: 'Work that goes on after its answer: batches, broadcasts, imports.',
     'API keys': 'Who may call, and what each key may do.',
     Account: 'The account that the key belongs to.',
+    Billing: 'Plans, what they allow and cost, and what the account has bought.',
     'Audit log': 'Who changed what, and when.',
   },
 }
@@ -90,7 +96,7 @@ export interface HttpOptions {
  * @param options.ending aborted when the server ends: streams, which would last, end then
  */
 export function createRoutes(
-  { app, authenticator, captures }: OpenedApp,
+  { app, authenticator, captures, senderResolver }: OpenedApp,
   {
     isStopping = () => false,
     ending = new AbortController().signal,
@@ -129,11 +135,14 @@ export function createRoutes(
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
+    // With the names that strangers write: neither may hold up the look-ups of mail.
+    validateRoutes(app, senderResolver),
     operationRoutes(app, {
       emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
     }),
     apiKeyRoutes(app, authenticator),
     accountRoutes(app),
+    billingRoutes(app),
     auditLogRoutes(app),
     healthRoutes(app, { isStopping }),
   ]
@@ -144,6 +153,7 @@ export function createRoutes(
   return [
     ...routes,
     ...pages,
+    ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

@@ -4,6 +4,7 @@
  */
 import { Cron } from 'croner'
 import { removeDeletedMailboxes } from '#features/agent-mailboxes/mailboxes.ts'
+import { reconcileAll, trimBillingEvents } from '#features/billing/reconcile.ts'
 import { removeDeletedLists } from '#features/contact-lists/remove.ts'
 import { recheckDomains } from '#features/domains/recheck.ts'
 import { removeDeletedDomains } from '#features/emails/delete-domain.ts'
@@ -46,6 +47,8 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '50 * * * * *',
     run: ({ app }, signal) => removeDeletedLists(app, signal),
   },
+  { name: 'ask what was bought', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
+  { name: 'trim payment events', pattern: '15 7 4 * * *', run: ({ app }) => trimBillingEvents(app) },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
   { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },

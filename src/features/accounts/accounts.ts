@@ -8,7 +8,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { isPlan, type Plan, planQuota, UNLIMITED } from './plans.ts'
+import { stopOf } from './pause.ts'
+import { enforcedQuota, isPlan, type Plan, UNLIMITED } from './plans.ts'
 
 export interface Account {
   readonly id: number
@@ -33,6 +34,7 @@ interface Row {
   email: string
   plan: string
   monthly_quota: number | null
+  quota_held: number
   tracking_default: number
   tracking_privacy: number
   paused_at: number | null
@@ -49,11 +51,8 @@ const sql = prepared((db) => ({
   update: db.prepare(
     'UPDATE accounts SET name = ?, tracking_default = ?, tracking_privacy = ?, updated_at = ? WHERE id = ?',
   ),
-  sending: db.prepare<
-    { plan: string; quota: number | null; pausedAt: number | null; trackingDefault: number },
-    [number]
-  >(
-    'SELECT plan, monthly_quota AS quota, paused_at AS pausedAt, tracking_default AS trackingDefault FROM accounts WHERE id = ?',
+  sending: db.prepare<{ plan: string; quota: number | null; quotaHeld: number; trackingDefault: number }, [number]>(
+    'SELECT plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault FROM accounts WHERE id = ?',
   ),
   used: db.prepare<{ recipients: number }, [number, number]>(
     'SELECT recipients FROM usage WHERE account_id = ? AND month = ?',
@@ -71,7 +70,7 @@ function accountOf(config: Config, row: Row): Account {
     name: row.name,
     email: row.email,
     plan,
-    monthlyQuota: row.monthly_quota ?? planQuota(config, plan),
+    monthlyQuota: enforcedQuota(config, plan, row.monthly_quota, row.quota_held === 1),
     trackingDefault: row.tracking_default === 1,
     trackingPrivacy: row.tracking_privacy === 1,
     pausedAt: row.paused_at,
@@ -150,7 +149,8 @@ export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
-  readonly pausedAt: Millis | null
+  /** Why it may not send, as a sentence; undefined: it may. */
+  readonly stop: string | undefined
   /** Whether emails that do not say it themselves are tracked. */
   readonly trackingDefault: boolean
 }
@@ -163,16 +163,16 @@ export function sendingAccount(config: Config, db: Database, id: number): Sendin
   return {
     id,
     plan,
-    monthlyQuota: row.quota ?? planQuota(config, plan),
-    pausedAt: row.pausedAt,
+    monthlyQuota: enforcedQuota(config, plan, row.quota, row.quotaHeld === 1),
+    stop: stopOf(db, id),
     trackingDefault: row.trackingDefault === 1,
   }
 }
 
-/** Throws 403 `account_paused` when sending is paused. */
-export function requireSending(account: SendingAccount): void {
-  if (account.pausedAt !== null)
-    throw new AppError(403, 'account_paused', 'Sending is paused on this account; contact the operator of the service.')
+/** Throws 403 `account_paused`, with the reason, when the account may not send. */
+export function requireSending({ stop }: Pick<SendingAccount, 'stop'>): void {
+  if (stop !== undefined)
+    throw new AppError(403, 'account_paused', `Sending is stopped. ${stop} Contact the operator of the service.`)
 }
 
 /** The whole account behind an actor; a missing one is a bug. */

@@ -19,7 +19,10 @@ const sql = prepared((db) => ({
   templates: counting(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
   // Those of inbound routes come and go with their routes.
   webhooks: counting(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
-  contact_lists: counting(db, 'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL'),
+  contact_lists: counting(
+    db,
+    'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
+  ),
   sub_accounts: counting(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
 }))
 
@@ -32,7 +35,13 @@ const NAMES: Readonly<Record<Limited, string>> = {
 }
 
 /** Throws 403 `plan_limit_reached` unless the account's plan has room for `more` of them. Call it in the transaction that makes them. */
-export function requireRoom(app: Pick<App, 'config'>, tx: Pick<Tx, 'db'>, accountId: number, limited: Limited, more = 1): void {
+export function requireRoom(
+  app: Pick<App, 'config'>,
+  tx: Pick<Tx, 'db'>,
+  accountId: number,
+  limited: Limited,
+  more = 1,
+): void {
   const row = sql(tx.db).plan.get(accountId)
   if (!row) throw new Error(`account ${accountId} does not exist`)
   const plan = isPlan(row.plan) ? row.plan : 'free'

@@ -57,6 +57,15 @@ export function planQuota(config: Settings, plan: Plan): number {
   }
 }
 
+/**
+ * Recipients a calendar month that an account really has: its own number where it has one; while its plan is billed and no invoice over more than zero
+ * is settled, no more than plan free has.
+ */
+export function enforcedQuota(config: Settings, plan: Plan, own: number | null, isHeld: boolean): number {
+  if (own !== null) return own
+  return isHeld ? Math.min(planQuota(config, 'free'), planQuota(config, plan)) : planQuota(config, plan)
+}
+
 const limitsOf = (
   domains: number,
   templates: number,
@@ -153,7 +162,8 @@ function readOverrides(entries: readonly string[]): Map<Plan, Override> {
 
 function numberOf(entry: string, value: string): number {
   const number = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN
-  if (!(number <= UNLIMITED)) throw notAllowed(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
+  if (!(number <= UNLIMITED))
+    throw notAllowed(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
   return number
 }
 

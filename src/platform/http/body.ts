@@ -1,6 +1,6 @@
 /**
  * @module Reads the body of a request: bounded in bytes, memory and time, before any of it is parsed. JSON everywhere; forms on public pages
- * only, CSV where a route asks for it: whole, or as a stream that its handler reads. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
+ * only, CSV where a route asks for it: whole, or as a stream that its handler reads; bytes where their signature counts. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
  */
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
@@ -25,6 +25,7 @@ const CSV_FACTOR = 2
 const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_STRANGER_BYTES = 64 * KiB
+const MAX_SIGNED_BYTES = 256 * KiB
 /** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_SHARE = 0.75
@@ -41,7 +42,7 @@ export interface BodyReaderOptions {
 export interface BodyReader {
   /**
    * Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read.
-   * @param isStreamed whether its handler reads it as it arrives; asked only about large ones
+   * @param isStreamed whether `read` bounds it by itself; asked only about large ones
    */
   refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
   /**
@@ -55,9 +56,9 @@ export interface BodyReader {
 export type Sender = 'authenticated' | 'stranger'
 /**
  * `csv`: the value is the bytes as they came. `csv-stream`: a `BodyStream` of them, unread. `anything`: the request says all by itself; of a form the fields are read, and whatever else comes
- * is read and passed over.
+ * is read and passed over. `bytes`: the value is the bytes as they came, whatever their type, up to 256 KiB: what strangers sign.
  */
-export type Format = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything'
+export type Format = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything' | 'bytes'
 
 export const BODY_FORMAT = 'x-body-format'
 
@@ -109,12 +110,14 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
         const value = bodyStream(request, { maxBytes: maxStreamBytes, clock, onTaken: collectAfter })
         return { value, reservation }
       }
+      const limitBytes = accepts === 'bytes' ? Math.min(maxBytes, MAX_SIGNED_BYTES) : maxBytesOf(sender)
+      if (Number(length) > limitBytes) throw tooLarge(limitBytes)
       const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reserved) throw serverBusy()
       const reservation = collected(reserved, collectAfter)
       try {
         const bytes = isChunked
-          ? await readChunked(request, maxBytesOf(sender), reservation, grow, deadline)
+          ? await readChunked(request, limitBytes, reservation, grow, deadline)
           : await deadline.within(request.bytes(), bodyTooSlow)
         if (bytes.length === 0) {
           reservation.release()
@@ -193,6 +196,7 @@ async function parse(request: Request, bytes: Uint8Array, accepts: Format, reser
   if (accepts === 'anything') {
     return FORM_TYPE.test(contentType ?? '') ? parseForm(bytes, contentType ?? '').catch(() => undefined) : undefined
   }
+  if (accepts === 'bytes') return bytes
   if (accepts === 'csv') {
     refuseNotCsv(request)
     // Read piece by piece by its handler, which holds no second copy.

@@ -31,7 +31,7 @@ export interface RouteTable {
   rulesOf(method: string, pattern: string): RouteRules | undefined
   /** Whether a request needs no key. True for everything outside of /v1. */
   isPublic(method: string, path: string): boolean
-  /** Whether the handler of a request reads its body as it arrives. */
+  /** Whether the body of a request has bounds of its own: its handler reads it as it arrives, or it is signed. */
   takesStream(method: string, path: string): boolean
   /** The methods of the routes that `path` matches, in alphabetical order; HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
@@ -92,7 +92,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   const patterns = [...rules].map(([path, methods]) => ({ matches: matcherOf(path), methods: [...methods.keys()] }))
   const streams = [...rules].flatMap(([path, methods]) =>
     [...methods].flatMap(([method, { bodyFormat }]) =>
-      bodyFormat === 'csv-stream' ? [{ method, matches: matcherOf(path) }] : [],
+      bodyFormat === 'csv-stream' || bodyFormat === 'bytes' ? [{ method, matches: matcherOf(path) }] : [],
     ),
   )
 
