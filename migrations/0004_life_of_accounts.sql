@@ -113,6 +113,12 @@ CREATE TABLE `erasures` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `erasures_address` ON `erasures` (`account_id`,`address`);--> statement-breakpoint
 CREATE INDEX `erasures_due` ON `erasures` (`due_at`);--> statement-breakpoint
+CREATE TABLE `erasure_emails` (
+	`erasure_id` integer NOT NULL,
+	`email_id` integer NOT NULL,
+	PRIMARY KEY(`erasure_id`, `email_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `retention_left` (
 	`kind` integer NOT NULL,
 	`row_id` integer NOT NULL,

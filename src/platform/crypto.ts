@@ -25,6 +25,7 @@ export type KeyPurpose =
   | 'check'
   | 'nonce'
   | 'csrf'
+  | 'erased-address'
 
 const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12

@@ -13,6 +13,7 @@ import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { count } from '../events/record.ts'
+import { listedForm } from './listed-form.ts'
 
 /** Position = the stored code: only ever append. */
 export const CONTACT_STATUSES = ['active', 'pending', 'unsubscribed', 'bounced', 'complained'] as const
@@ -250,7 +251,7 @@ export function bringBackContacts(
     from.some((stopped) => contactStatusCode(stopped) === status),
   )
   if (contacts.length === 0) return 0
-  const rows = sql(tx.db).stopping.all(which.accountId, which.addressKey)
+  const rows = sql(tx.db).stopping.all(which.accountId, listedForm(tx.db, which.accountId, which.addressKey))
   const now = app.eventTime()
   let moved = 0
   for (const contact of contacts) {
@@ -269,7 +270,7 @@ export function stoppedUnder(
   db: Database,
   { accountId, addressKey, listId }: ContactsOfAddress & { readonly listId: number },
 ): Stopped | undefined {
-  const rows = sql(db).stopping.all(accountId, addressKey)
+  const rows = sql(db).stopping.all(accountId, listedForm(db, accountId, addressKey))
   return rows.length === 0 ? undefined : stoppedBy(rows, { listId, optedInAt: null })
 }
 

@@ -1,4 +1,4 @@
-import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
 /** The erasure of one address from an account, while it runs: the row, and the address with it, goes at its end. */
@@ -8,7 +8,7 @@ export const erasures = sqliteTable(
     id: integer('id').primaryKey(),
     accountId: integer('account_id').notNull(),
     operationId: integer('operation_id').notNull(),
-    /** As `suppressionKey` gives it. */
+    /** As `suppressionKey` gives it; the number of its operation once only mail of others is waited for. */
     address: text('address').notNull(),
     /** Index into STEPS, and the last row that the step has looked at. */
     step: integer('step').notNull(),
@@ -20,6 +20,16 @@ export const erasures = sqliteTable(
     createdAt: time('created_at').notNull(),
   },
   (t) => [uniqueIndex('erasures_address').on(t.accountId, t.address), index('erasures_due').on(t.dueAt)],
+)
+
+/** An email that others are still to get: what it says goes when that is over. */
+export const erasureEmails = sqliteTable(
+  'erasure_emails',
+  {
+    erasureId: integer('erasure_id').notNull(),
+    emailId: integer('email_id').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.erasureId, t.emailId] })],
 )
 
 /** The deletion of an account while it runs. Its row goes last. */

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepared } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
+import { listedForm } from '../contacts/listed-form.ts'
 
 /** What a suppression stops: all mail, or only mail with `transactional: false`. Position = the stored code: only ever append. */
 export const COVERAGES = ['all', 'marketing'] as const
@@ -69,14 +70,15 @@ export function suppressionOf(
   { accountId, address, transactional, streamId, listId }: Covered,
 ): { reason: string } | undefined {
   const key = suppressionKey(address)
-  const rows = sql(db).ofAddress.all(accountId, key, FEW)
+  const listed = listedForm(db, accountId, key)
+  const rows = sql(db).ofAddress.all(accountId, listed, FEW)
   if (rows.length === 0) return undefined
   const ofAll = rows.find(({ covers }) => covers === coverageCode('all'))
   if (ofAll || transactional) return ofAll
   // A stream each: an account can have as many as it likes.
   const found =
     rows.length === FEW
-      ? sql(db).chosen.all(accountId, key, coverageCode('marketing'), streamId, listId ?? EVERY)
+      ? sql(db).chosen.all(accountId, listed, coverageCode('marketing'), streamId, listId ?? EVERY)
       : rows.filter(
           (row) =>
             (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),

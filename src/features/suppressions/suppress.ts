@@ -8,6 +8,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
+import { eraseListed, isErasedForm, listedForm, noteErased } from '../contacts/listed-form.ts'
 import { moveContacts } from '../contacts/status.ts'
 import { count } from '../events/record.ts'
 import { COMPLAINT, type Coverage, coverageCode, EVERY, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from './check.ts'
@@ -54,6 +55,7 @@ const sql = prepared((db) => ({
     'SELECT id, reason FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason NOT IN (?, ?)',
   ),
   setReason: db.prepare('UPDATE suppressions SET reason = ?, source_email_id = ? WHERE id = ?'),
+  erase: db.prepare('UPDATE suppressions SET address = ? WHERE account_id = ? AND address = ?'),
   deleteAddress: db.prepare<{ reason: string }, [number, string]>(
     'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
   ),
@@ -84,10 +86,13 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
   const isOfAll = covers === 'all'
   const addressKey = suppressionKey(suppression.address)
   stopContacts(app, tx, suppression, addressKey)
+  const listed = listedForm(tx.db, accountId, addressKey)
+  // As an export has it, imported again.
+  if (isErasedForm(listed)) noteErased(tx.db, accountId)
   const inserted = sql(tx.db).insert.get(
     newUuid(),
     accountId,
-    addressKey,
+    listed,
     coverageCode(covers),
     isOfAll ? EVERY : (suppression.streamId ?? EVERY),
     isOfAll ? EVERY : (suppression.listId ?? EVERY),
@@ -95,13 +100,13 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
     suppression.sourceEmailId ?? null,
     app.eventTime(),
   )
-  if (!inserted) return isOfAll && reason === COMPLAINT && becomeComplaint(tx, suppression, addressKey)
+  if (!inserted) return isOfAll && reason === COMPLAINT && becomeComplaint(tx, suppression, listed)
   countRow(tx, accountId, reason, 1)
   return true
 }
 
-function becomeComplaint(tx: Tx, { accountId, sourceEmailId }: NewSuppression, addressKey: string): boolean {
-  const row = sql(tx.db).complain.get(accountId, addressKey, coverageCode('all'), COMPLAINT, HARD_BOUNCE)
+function becomeComplaint(tx: Tx, { accountId, sourceEmailId }: NewSuppression, listed: string): boolean {
+  const row = sql(tx.db).complain.get(accountId, listed, coverageCode('all'), COMPLAINT, HARD_BOUNCE)
   if (!row) return false
   sql(tx.db).setReason.run(COMPLAINT, sourceEmailId ?? null, row.id)
   countRow(tx, accountId, row.reason, -1)
@@ -136,7 +141,7 @@ export function suppressFor(
   audit(app, tx, systemActor(email), {
     action: 'suppression.created',
     resourceType: 'suppression',
-    resourceId: suppressionKey(address),
+    resourceId: listedForm(tx.db, accountId, suppressionKey(address)),
     metadata: { reason },
   })
   return true
@@ -149,7 +154,7 @@ export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
   const { accountId } = place
   const removed = sql(tx.db).delete.get(
     accountId,
-    suppressionKey(place.address),
+    listedForm(tx.db, accountId, suppressionKey(place.address)),
     coverageCode(place.covers),
     place.streamId ?? EVERY,
     place.listId ?? EVERY,
@@ -163,8 +168,15 @@ export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
 /** Takes everything about an address off the list, but leaves its contacts as they are; returns the reasons that it was there for. */
 export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
   const reasons = sql(tx.db)
-    .deleteAddress.all(accountId, suppressionKey(address))
+    .deleteAddress.all(accountId, listedForm(tx.db, accountId, suppressionKey(address)))
     .map(({ reason }) => reason)
   for (const reason of reasons) countRow(tx, accountId, reason, -1)
   return reasons
+}
+
+/** Keeps what the list says of an address without the address: under a keyed hash, by which it is still found. Returns how many rows that were. */
+export function eraseSuppressed(tx: Tx, accountId: number, address: string): number {
+  const addressKey = suppressionKey(address)
+  const form = eraseListed(tx.db, accountId, addressKey)
+  return sql(tx.db).erase.run(form, accountId, addressKey).changes
 }

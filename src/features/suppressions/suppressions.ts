@@ -7,6 +7,7 @@ import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { isErasedForm, listedForm } from '../contacts/listed-form.ts'
 import { bringBackContacts } from '../contacts/status.ts'
 import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from './check.ts'
 import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from './suppress.ts'
@@ -74,7 +75,7 @@ export function listSuppressions(
 ): { suppressions: Suppression[]; total: number } {
   const statements = sql(db)
   if (address !== undefined) {
-    const key = suppressionKey(address)
+    const key = listedForm(db, accountId, suppressionKey(address))
     return {
       suppressions: statements.pageOfAddress.all(accountId, key, reason ?? null, limit, offset),
       total: statements.countOfAddress.get(accountId, key, reason ?? null)?.n ?? 0,
@@ -97,8 +98,9 @@ export function listSuppressions(
 export const suppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
   sql(db).after.all(accountId, after, limit)
 
-/** An address that can be put on the list, or why it cannot. */
+/** An address that can be put on the list, or why it cannot. The form of an erased one, as lists and exports have it, is as good. */
 export function parseListed(text: string): { readonly address: string } | { readonly reason: string } {
+  if (isErasedForm(text)) return { address: text }
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
@@ -129,9 +131,9 @@ export function addSuppression(
   if ('error' in given) throw invalid('reason', given.error)
   const { reason } = given
   const { accountId } = actor
-  const address = suppressionKey(listed.address)
   const covers = coverageOf(reason)
   return app.commit.write((tx) => {
+    const address = listedForm(tx.db, accountId, suppressionKey(listed.address))
     if (suppress(app, tx, { accountId, address, reason, covers })) {
       audit(app, tx, actor, {
         action: 'suppression.created',
@@ -153,6 +155,7 @@ export function addSuppression(
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
   const key = suppressionKey(address)
   return app.commit.write((tx) => {
+    const listed = listedForm(tx.db, actor.accountId, key)
     const reasons = unsuppressAddress(tx, actor.accountId, key)
     if (reasons.length > 0) {
       const ofAddress = { accountId: actor.accountId, addressKey: key }
@@ -160,7 +163,7 @@ export function removeSuppression(app: App, actor: Actor, address: string): Prom
       audit(app, tx, actor, {
         action: 'suppression.deleted',
         resourceType: 'suppression',
-        resourceId: key,
+        resourceId: listed,
         metadata: { reasons },
       })
     }

@@ -9,8 +9,10 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { contactById } from '../contacts/find.ts'
+import { listedForm } from '../contacts/listed-form.ts'
 import { namedList } from '../contacts/lists.ts'
 import { resubscribeContacts } from '../contacts/status.ts'
+import { countDaily, domainOfAddress } from '../events/figures.ts'
 import { record } from '../events/record.ts'
 import { coverageCode, isOptedIn, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
 import { suppress, unsuppress } from '../suppressions/suppress.ts'
@@ -42,8 +44,11 @@ const sql = prepared((db) => ({
      WHERE account_id = ? AND created_at = ? AND list_id = ? AND broadcast_id IS NULL AND address = ? LIMIT 1`,
   ),
   stream: db.prepare<{ name: string }, [number, number]>('SELECT name FROM streams WHERE id = ? AND account_id = ?'),
-  email: db.prepare<{ slug: string }, [number, number]>(
-    'SELECT slug FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
+  email: db.prepare<{ slug: string; sandbox: number }, [number, number]>(
+    'SELECT slug, sandbox FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
+  ),
+  recipient: db.prepare<{ address: string }, [number, number]>(
+    'SELECT address FROM recipients WHERE id = ? AND email_id = ?',
   ),
 }))
 
@@ -54,7 +59,8 @@ export const namesPart = ({ streamId, listId }: UnsubscribeFacts): boolean => st
 export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | undefined {
   const accountId = accountOf(db, facts)
   if (accountId === undefined) return undefined
-  const rows = sql(db).rows.all(accountId, suppressionKey(facts.address), coverageCode('marketing'), UNSUBSCRIBE)
+  const listed = listedForm(db, accountId, suppressionKey(facts.address))
+  const rows = sql(db).rows.all(accountId, listed, coverageCode('marketing'), UNSUBSCRIBE)
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
   const { address, streamId, listId } = facts
@@ -169,10 +175,14 @@ function tellUnsubscribed(
   const email = mail && sql(tx.db).email.get(mail.emailId, accountId)
   if (!email) return
   const list = namedList(tx.db, accountId, facts.listId)
+  const at = app.eventTime()
+  const recipient = sql(tx.db).recipient.get(mail.recipientId, mail.emailId)
+  const domain = recipient ? domainOfAddress(recipient.address) : undefined
+  if (email.sandbox === 0) countDaily(tx, { accountId, domain, at }, 'unsubscribes', 1)
   record(tx, {
     accountId,
     type: 'unsubscribed',
-    at: app.eventTime(),
+    at,
     ...mail,
     data: { stream: email.slug, list_id: list ? formatUuid(list.uuid) : null, scope: stopped, reason: way },
   })
@@ -188,7 +198,7 @@ function auditByRecipient(
   audit(app, tx, systemActor({ accountId, accountUuid }), {
     action,
     resourceType: 'suppression',
-    resourceId: suppressionKey(address),
+    resourceId: listedForm(tx.db, accountId, suppressionKey(address)),
     metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
   })
 }
