@@ -212,6 +212,14 @@ ALTER TABLE `accounts` ADD `subscription_status` text;--> statement-breakpoint
 ALTER TABLE `accounts` ADD `billing_email` text;--> statement-breakpoint
 ALTER TABLE `accounts` ADD `trial_ends_at` integer;--> statement-breakpoint
 ALTER TABLE `accounts` ADD `exported_at` integer;--> statement-breakpoint
+CREATE TABLE `usage_of_sub_accounts` (
+	`account_id` integer NOT NULL,
+	`month` integer NOT NULL,
+	`recipients` integer DEFAULT 0 NOT NULL,
+	PRIMARY KEY(`account_id`, `month`),
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
 CREATE INDEX `accounts_parent` ON `accounts` (`parent_id`) WHERE parent_id is not null;--> statement-breakpoint
 CREATE INDEX `accounts_deleted` ON `accounts` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX `accounts_customer` ON `accounts` (`stripe_customer_id`) WHERE stripe_customer_id is not null;--> statement-breakpoint

@@ -14,16 +14,8 @@ import { COMPLAINT, HARD_BOUNCE } from '#features/suppressions/check.ts'
 import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
 import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
-
-export interface Finding {
-  /** The rule, as a statement that should be true. */
-  readonly rule: string
-  /** What differs, one sentence each; the first few. Empty: the rule holds. */
-  readonly differences: readonly string[]
-}
-
-/** Differences told of one rule; more say nothing new. */
-export const MOST_DIFFERENCES = 10
+import { examineFigures } from './books-figures.ts'
+import { type Finding, MOST_DIFFERENCES, told } from './findings.ts'
 
 const HOUR_MS = hours(1)
 
@@ -339,13 +331,8 @@ export function examineBooks(db: Database): Finding[] {
       ),
     })),
     emailStatuses(db),
+    ...examineFigures(db),
   ]
-}
-
-/** The first few rows in words; one more says that there are more. */
-export function told<T>(rows: readonly T[], tell: (row: T) => string): string[] {
-  const sentences = rows.slice(0, MOST_DIFFERENCES).map(tell)
-  return rows.length > MOST_DIFFERENCES ? [...sentences, 'and more'] : sentences
 }
 
 /** An email's status depends only on which statuses its recipients have: every combination that occurs is judged once. */

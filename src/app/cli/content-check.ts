@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ENCODING, monthName, partFile, refOf } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { type Finding, MOST_DIFFERENCES } from './books.ts'
+import { type Finding, MOST_DIFFERENCES } from './findings.ts'
 
 interface EmailRefs {
   uuid: Uint8Array

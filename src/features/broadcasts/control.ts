@@ -4,7 +4,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { releaseHeld } from '../emails/status.ts'
+import { releaseHeld } from '../emails/broadcast-moves.ts'
 import { getOperation, type Operation } from '../operations/operations.ts'
 import {
   type Broadcast,

@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
+import { countDaily, domainOfAddress } from '../events/figures.ts'
 import { count, record } from '../events/record.ts'
 import { countFigure } from '../streams/figures.ts'
 import { COMPLAINT } from '../suppressions/check.ts'
@@ -166,7 +167,7 @@ function store(tx: Tx, complaint: NewComplaint): boolean {
   const nameless = before.find(({ recipientId }) => recipientId === null)
   if (before.length >= complaint.email.recipientCount && nameless) {
     sql(tx.db).delete.run(nameless.id)
-    countReport(tx, complaint.email, nameless, -1)
+    countReport(tx, complaint.email, undefined, nameless, -1)
   }
   return true
 }
@@ -185,17 +186,21 @@ function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean
     at.rawRef,
     at.now,
   )
-  if (inserted) countReport(tx, email, { feedbackType, createdAt: at.now }, 1)
+  if (inserted) countReport(tx, email, recipient, { feedbackType, createdAt: at.now }, 1)
   return inserted !== null
 }
 
-/** In the account's counter of the type, and in the figures of the email's stream. */
+/** In the account's counter of the type, in the figures of the email's stream, and in those of the day. */
 function countReport(
   tx: Tx,
   email: ReportedEmail,
+  recipient: ReportedRecipient | undefined,
   { feedbackType, createdAt }: Pick<StoredRow, 'feedbackType' | 'createdAt'>,
   delta: 1 | -1,
 ): void {
   count(tx, email.accountId, complaintMetric(feedbackType), createdAt, delta)
-  if (feedbackType !== NOT_SPAM) countFigure(tx, email, 'complained', createdAt, delta)
+  if (feedbackType === NOT_SPAM) return
+  countFigure(tx, email, 'complained', createdAt, delta)
+  const domain = recipient && domainOfAddress(recipient.address)
+  countDaily(tx, { accountId: email.accountId, domain, at: createdAt }, 'complaints', delta)
 }

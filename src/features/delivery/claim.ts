@@ -8,9 +8,12 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'
-import { claimDue, holdDue, holdWaiting, rejectRecipient } from '../emails/status.ts'
+import { stopOf } from '../accounts/pause.ts'
+import { holdWaiting } from '../emails/broadcast-moves.ts'
+import { claimDue, holdDue, rejectRecipient } from '../emails/status.ts'
 import { suppressedOutcome } from '../emails/suppressed.ts'
 import { suppressionOf } from '../suppressions/check.ts'
+import { holdStopped } from './held.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
 import { retryDelayMs } from './retry.ts'
 import type { routeLane } from './route.ts'
@@ -57,24 +60,35 @@ export function claimLane(
   lane: string,
   { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
 ): Claimed {
+  const stops = new Map<number, string | undefined>()
   return claimDue(tx, lane, {
     now,
     eventTime: app.eventTime(),
     limit,
     retryAt: (attempt) => now + retryDelayMs(attempt, 0),
-    ends: (recipient) => waitsOrEnds(app, tx, recipient),
+    ends: (recipient) => waitsOrEnds(app, tx, recipient, stops),
     ...(dueSince !== undefined && { dueSince }),
   })
 }
 
 /**
- * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait who is of a broadcast that is paused or being
- * taken back and was never tried. False: it may be claimed.
+ * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait whose account may not send, and who is of a
+ * broadcast that is paused or being taken back and was never tried. False: it may be claimed.
+ * @param stops why accounts may not send, as far as it was asked
  */
-function waitsOrEnds(app: App, tx: Tx, at: { recipientId: number; emailId: number }): boolean {
+function waitsOrEnds(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  stops: Map<number, string | undefined>,
+): boolean {
   const recipient = sql(tx.db).recipient.get(at.recipientId)
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
+  if (!stops.has(accountId)) stops.set(accountId, stopOf(tx.db, accountId))
+  const stop = stops.get(accountId)
+  // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
+  if (stop !== undefined && quotaMonth !== null) return holdStopped(app, tx, { ...at, accountId }, stop)
   if (broadcastId !== null && HELD_BROADCASTS.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + HELD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true

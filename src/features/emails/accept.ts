@@ -24,6 +24,7 @@ import {
 } from '../accounts/accounts.ts'
 import { hasTracking, UNLIMITED } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
+import { countDaily } from '../events/figures.ts'
 import { type EventData, record } from '../events/record.ts'
 import { countFigure } from '../streams/figures.ts'
 import { findStream } from '../streams/streams.ts'
@@ -284,14 +285,7 @@ export function insertEmail(
   record(tx, { ...event, type: waiting })
   for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
-  if (!placement.sandbox)
-    countFigure(
-      tx,
-      { accountId: actor.accountId, streamId: placement.streamId },
-      'sent',
-      now,
-      draft.recipients.length - rejected.length,
-    )
+  if (!placement.sandbox) countSent(tx, actor.accountId, draft, placement, now)
   tx.afterCommit(() => {
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })
@@ -304,6 +298,21 @@ export function insertEmail(
     createdAt: now,
     scheduledAt: draft.scheduledAt ?? null,
   })
+}
+
+/** Counts those who are not suppressed. */
+function countSent(
+  tx: Tx,
+  accountId: number,
+  { recipients }: Draft,
+  { streamId, suppressions }: Placement,
+  at: Millis,
+): void {
+  for (const [index, { domain }] of recipients.entries()) {
+    if (suppressions[index] !== undefined) continue
+    countFigure(tx, { accountId, streamId }, 'sent', at, 1)
+    countDaily(tx, { accountId, domain, at }, 'sent', 1)
+  }
 }
 
 /** Gives the row id. */

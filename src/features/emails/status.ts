@@ -1,6 +1,6 @@
 /**
- * @module The written table of an email's states and moves. Its named functions are the only writers of `emails.status` and of the recipients'
- * delivery state; each moves by compare-and-set, with its event and counters, inside the caller's transaction.
+ * @module The written table of an email's states and moves. Its named functions, and those of `broadcast-moves`, are the only writers of `emails.status`
+ * and of the recipients' delivery state; each moves by compare-and-set, with its event and counters, inside the caller's transaction.
  *
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
  *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)
@@ -13,6 +13,7 @@ import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { countDaily, type DailyField, domainOfAddress } from '../events/figures.ts'
 import { count, type EventData, type EventType, record } from '../events/record.ts'
 import { countFigure, type StreamFigure } from '../streams/figures.ts'
 
@@ -81,15 +82,17 @@ export const EMAIL_ROW = `id, account_id AS accountId, status, recipient_count A
 /** Rows of `recipients` that nothing has happened to yet: neither an attempt nor a hold. */
 export const NEVER_TRIED = `recipients.status IN (0, 1) AND attempts = 0 AND recipients.last_error IS NULL`
 
-/** Those, and the ones that were only held: what a broadcast can still take back. */
-const NOT_ATTEMPTED = 'recipients.status IN (0, 1) AND attempts = 0'
-
 interface DueRow {
   readonly id: number
   readonly emailId: number
   readonly status: number
   readonly attempts: number
   readonly neverTried: number
+}
+
+/** A recipient whose move succeeded. */
+interface Moved {
+  readonly address: string
 }
 
 const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
@@ -124,34 +127,27 @@ const sql = prepared((db) => ({
      RETURNING ${NEVER_TRIED} AS neverTried`,
   ),
   neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
-  finish: db.prepare(
+  finish: db.prepare<Moved, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
-     sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ?`,
+     sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ? RETURNING address`,
   ),
-  reject: db.prepare(
+  reject: db.prepare<Moved, [number, string, number, number, number]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
-     WHERE id = ? AND status IN (?, ?)`,
+     WHERE id = ? AND status IN (?, ?) RETURNING address`,
   ),
-  cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ?'),
-  cancelWaiting: db.prepare(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${NOT_ATTEMPTED}`,
-  ),
-  holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${NOT_ATTEMPTED}`),
-  releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
-    // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
-    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
-     WHERE operation_id = ?2 AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+  cancel: db.prepare<Moved, [number, number, number]>(
+    'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
   ),
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL, bounce_category = NULL
      WHERE id = ? AND status = ?`,
   ),
-  bounceLate: db.prepare(
+  bounceLate: db.prepare<Moved, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,
-     bounce_category = ? WHERE id = ? AND status IN (?, ?)`,
+     bounce_category = ? WHERE id = ? AND status IN (?, ?) RETURNING address`,
   ),
-  confirm: db.prepare(
-    'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ?',
+  confirm: db.prepare<Moved, [number, Millis, string | null, number, number]>(
+    'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ? RETURNING address',
   ),
   deliveredAt: db.prepare<{ at: number | null }, [number]>('SELECT delivered_at AS at FROM recipients WHERE id = ?'),
   resetDelivered: db.prepare(
@@ -169,7 +165,8 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const emailOf = (tx: Tx, emailId: number): EmailRow => {
+/** The email of a move. Throws `NotProcessing` when it is gone. */
+export const emailOf = (tx: Tx, emailId: number): EmailRow => {
   const email = sql(tx.db).email.get(emailId)
   if (!email) throw new NotProcessing(`email ${emailId} does not exist`)
   return email
@@ -187,8 +184,20 @@ export const countStatus = (
 ): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
 
 /** Adds to a figure of the email's stream, unless the email is only captured. */
-function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at: Millis, delta = 1): void {
+export function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at: Millis, delta = 1): void {
   if (email.sandbox === 0) countFigure(tx, email, figure, at, delta)
+}
+
+/** Adds to a figure of the day of `at` and the recipient's domain, unless the email is only captured. */
+export function countOfDay(tx: Tx, email: EmailRow, { address }: Moved, field: DailyField, at: Millis, delta = 1): void {
+  if (email.sandbox === 0)
+    countDaily(tx, { accountId: email.accountId, domain: domainOfAddress(address), at }, field, delta)
+}
+
+/** A recipient whose mail was accepted gets none of it after all. */
+export function countUnsent(tx: Tx, email: EmailRow, recipient: Moved): void {
+  countOfStream(tx, email, 'sent', email.createdAt, -1)
+  countOfDay(tx, email, recipient, 'sent', email.createdAt, -1)
 }
 
 /**
@@ -197,12 +206,13 @@ function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at: Millis
  */
 export const begunMetric = (broadcastId: number): string => `broadcast:${broadcastId}:begun`
 
-function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 1 | -1): void {
+/** Adds to `begunMetric` when the email is of a broadcast. */
+export function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 1 | -1): void {
   if (broadcastId !== null) count(tx, accountId, begunMetric(broadcastId), 0, delta)
 }
 
-/** Moves the email to what its recipients say. */
-function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
+/** Moves the email to what its recipients say, of which `changed` is what one of them became. */
+export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
   const next =
     email.recipientCount === 1
       ? changed
@@ -237,20 +247,34 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
  * @param due.dueSince only those that were first due at this time or before
  * @param due.ends asked before each claim; true when it ended the recipient instead
  */
-export function claimDue(
-  tx: Tx,
-  lane: string,
-  due: {
-    now: Millis
-    eventTime: Millis
-    limit: number
-    retryAt: (attempt: number) => Millis
-    dueSince?: Millis
-    ends?: (recipient: { recipientId: number; emailId: number }) => boolean
-  },
-): { recipientId: number; emailId: number; attempt: number }[] {
+export function claimDue(tx: Tx, lane: string, due: Claim): { recipientId: number; emailId: number; attempt: number }[] {
+  const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
+  // What is ended or put off has left the places of what comes behind it: whoever has much of it must not hold up the rest of the lane.
+  for (let looked = 0; ; ) {
+    const page = claimPage(tx, lane, { ...due, limit: due.limit - claimed.length })
+    claimed.push(...page.claimed)
+    looked += page.looked
+    if (page.ended === 0 || claimed.length >= due.limit || looked >= MOST_LOOKED_AT) break
+  }
+  return claimed
+}
+
+interface Claim {
+  now: Millis
+  eventTime: Millis
+  limit: number
+  retryAt: (attempt: number) => Millis
+  dueSince?: Millis
+  ends?: (recipient: { recipientId: number; emailId: number }) => boolean
+}
+
+/** Recipients looked at in one claim, beyond which it goes on only as far as the limit: some 20 ms. */
+const MOST_LOOKED_AT = 200
+
+function claimPage(tx: Tx, lane: string, due: Claim) {
   const statements = sql(tx.db)
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
+  let ended = 0
   const rows =
     due.dueSince === undefined
       ? statements.due.all(lane, due.now, due.limit)
@@ -259,7 +283,10 @@ export function claimDue(
     const attempt = row.attempts + 1
     const from = statusName(row.status)
     if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
-    if (due.ends?.({ recipientId: row.id, emailId: row.emailId })) continue
+    if (due.ends?.({ recipientId: row.id, emailId: row.emailId })) {
+      ended++
+      continue
+    }
     const { changes } = statements.claim.run(
       statusCode('processing'),
       due.retryAt(attempt),
@@ -275,7 +302,7 @@ export function claimDue(
     settleEmail(tx, email, 'processing', due.eventTime)
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
-  return claimed
+  return { claimed, ended, looked: rows.length }
 }
 
 /**
@@ -396,7 +423,7 @@ export function finishRecipient(
   const email = emailOf(tx, at.emailId)
   const isSent = outcome.status === 'sent'
   const keepsStart = isSent || outcome.status === 'uncertain'
-  const { changes } = sql(tx.db).finish.run(
+  const moved = sql(tx.db).finish.get(
     statusCode(outcome.status),
     keepsStart ? (outcome.deliveryStartedAt ?? null) : null,
     isSent ? at.now : null,
@@ -408,7 +435,7 @@ export function finishRecipient(
     at.recipientId,
     statusCode('processing'),
   )
-  if (changes !== 1) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
+  if (!moved) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
   for (const type of EVENTS_OF[outcome.status]) {
     // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
     const data = type === 'sent' ? undefined : outcome.data
@@ -423,10 +450,20 @@ export function finishRecipient(
   }
   if (isSent) sql(tx.db).setDelivered.run(at.now, email.id)
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
-  if (isSent) countOfStream(tx, email, 'delivered', at.now)
-  if (outcome.status === 'bounced' && outcome.bounceType === 'hard') countOfStream(tx, email, 'bounced', at.now)
-  if (outcome.status === 'rejected') countOfStream(tx, email, 'sent', email.createdAt, -1)
+  if (isSent) countDelivered(tx, email, moved, at.now)
+  if (outcome.status === 'bounced') countBounced(tx, email, moved, at.now, outcome.bounceType === 'hard')
+  if (outcome.status === 'rejected') countUnsent(tx, email, moved)
   settleEmail(tx, email, outcome.status, at.now)
+}
+
+function countDelivered(tx: Tx, email: EmailRow, recipient: Moved, at: Millis, delta: 1 | -1 = 1): void {
+  countOfStream(tx, email, 'delivered', at, delta)
+  countOfDay(tx, email, recipient, 'delivered', at, delta)
+}
+
+function countBounced(tx: Tx, email: EmailRow, recipient: Moved, at: Millis, isHard: boolean): void {
+  if (isHard) countOfStream(tx, email, 'bounced', at)
+  countOfDay(tx, email, recipient, 'bounced', at)
 }
 
 /** Ends a waiting recipient without an attempt: one `rejected` event. */
@@ -437,14 +474,14 @@ export function rejectRecipient(
 ): void {
   const email = emailOf(tx, at.emailId)
   if (email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId)) countBegun(tx, email, 1)
-  const { changes } = sql(tx.db).reject.run(
+  const moved = sql(tx.db).reject.get(
     statusCode('rejected'),
     lastError,
     at.recipientId,
     statusCode('queued'),
     statusCode('scheduled'),
   )
-  if (changes !== 1) throw new Error(`recipient ${at.recipientId} is not waiting`)
+  if (!moved) throw new Error(`recipient ${at.recipientId} is not waiting`)
   record(tx, {
     accountId: email.accountId,
     type: 'rejected',
@@ -453,58 +490,20 @@ export function rejectRecipient(
     recipientId: at.recipientId,
     data,
   })
-  countOfStream(tx, email, 'sent', email.createdAt, -1)
+  countUnsent(tx, email, moved)
   settleEmail(tx, email, 'rejected', at.now)
 }
 
 /** Cancels a scheduled email. Returns how many recipients that were; 0 when it is not (or no longer) scheduled. */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
-  const { changes } = sql(tx.db).cancel.run(statusCode('cancelled'), email.id, statusCode('scheduled'))
-  if (changes === 0) return 0
+  const moved = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))
+  if (moved.length === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
-  countOfStream(tx, email, 'sent', email.createdAt, -changes)
+  for (const recipient of moved) countUnsent(tx, email, recipient)
   settleEmail(tx, email, 'cancelled', now)
-  return changes
+  return moved.length
 }
-
-/**
- * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. False when it has an attempt by now, or is
- * over. The quota is the caller's to give back.
- */
-export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
-  const email = emailOf(tx, at.emailId)
-  const isFresh = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
-  if (sql(tx.db).cancelWaiting.run(statusCode('cancelled'), at.recipientId).changes !== 1) return false
-  if (isFresh) countBegun(tx, email, 1)
-  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
-  record(tx, { ...event, type: 'cancelled' })
-  countOfStream(tx, email, 'sent', email.createdAt, -1)
-  settleEmail(tx, email, 'cancelled', at.now)
-  return true
-}
-
-/**
- * Lets a waiting recipient without an attempt wait until `until`, because its broadcast was paused: no event, no change of status. False when it has an
- * attempt by now: that keeps its next time.
- */
-export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }): boolean =>
-  sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
-
-/**
- * Makes up to `limit` recipients of a broadcast, by its operation, that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
- * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
- * again.
- */
-export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
-  new Set(
-    sql(tx.db)
-      .releaseHeld.all(now, operationId, limit)
-      .map(({ lane }) => lane),
-  )
-
-/** Recipients released in one transaction: some 10 ms. */
-const MOST_RELEASED = 2000
 
 /**
  * Puts a finished recipient back into the queue, with a new time until expiry: the explicit decision behind a dead letter's retry. False when it
@@ -539,7 +538,7 @@ export function bounceLate(
   outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
 ): boolean {
   const deliveredAt = sql(tx.db).deliveredAt.get(at.recipientId)?.at
-  const { changes } = sql(tx.db).bounceLate.run(
+  const moved = sql(tx.db).bounceLate.get(
     statusCode('bounced'),
     outcome.smtpResponse ?? null,
     outcome.lastError ?? null,
@@ -549,7 +548,7 @@ export function bounceLate(
     statusCode('sent'),
     statusCode('uncertain'),
   )
-  if (changes !== 1) return false
+  if (!moved) return false
   const email = emailOf(tx, at.emailId)
   record(tx, {
     accountId: email.accountId,
@@ -561,8 +560,8 @@ export function bounceLate(
   })
   sql(tx.db).resetDelivered.run(email.id)
   // Uncertain mail had not been counted as delivered.
-  if (typeof deliveredAt === 'number') countOfStream(tx, email, 'delivered', deliveredAt, -1)
-  if (outcome.bounceType === 'hard') countOfStream(tx, email, 'bounced', at.now)
+  if (typeof deliveredAt === 'number') countDelivered(tx, email, moved, deliveredAt, -1)
+  countBounced(tx, email, moved, at.now, outcome.bounceType === 'hard')
   settleEmail(tx, email, 'bounced', at.now)
   return true
 }
@@ -573,20 +572,20 @@ export function confirmUncertain(
   at: { recipientId: number; emailId: number; now: Millis },
   facts: Pick<AttemptFacts, 'smtpResponse' | 'data'>,
 ): boolean {
-  const { changes } = sql(tx.db).confirm.run(
+  const moved = sql(tx.db).confirm.get(
     statusCode('sent'),
     at.now,
     facts.smtpResponse ?? null,
     at.recipientId,
     statusCode('uncertain'),
   )
-  if (changes !== 1) return false
+  if (!moved) return false
   const email = emailOf(tx, at.emailId)
   const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
   record(tx, { ...event, type: 'sent' })
   record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
   sql(tx.db).setDelivered.run(at.now, email.id)
-  countOfStream(tx, email, 'delivered', at.now)
+  countDelivered(tx, email, moved, at.now)
   settleEmail(tx, email, 'sent', at.now)
   return true
 }

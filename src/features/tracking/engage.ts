@@ -1,7 +1,7 @@
 /**
  * @module What an open or a click changes, in one transaction: counts, link statistics, and the event when it is a person's and not too soon after
  * the last. The only writer of `opens`, `link_clicks` and `click_marks`. Anybody who holds a message can repeat its links at will, so events are
- * bounded; of an email or an account that is gone, and of a paused account, nothing is kept.
+ * bounded; of an email or an account that is gone, of a paused account, and of a recipient who was erased, nothing is kept.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -10,6 +10,7 @@ import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { countDaily, countDomain, domainOfAddress, ERASED_DOMAIN } from '../events/figures.ts'
 import { count, type EventData, record } from '../events/record.ts'
 import type { Visitor } from './classify.ts'
 import { dayOf } from './tokens.ts'
@@ -39,11 +40,21 @@ const CLICK_EVENT_INTERVAL_MS = seconds(30)
 const MOST_EVENTS = 1000
 const URL_HASH_BYTES = 8
 
+/** The email that an engagement is with, and who got it. */
+interface Sender {
+  readonly emailId: number
+  readonly accountId: number
+  readonly isPrivate: number
+  readonly sandbox: number
+  readonly recipientCount: number
+  readonly address: string
+}
+
 const sql = prepared((db) => ({
-  sender: db.prepare<{ emailId: number; accountId: number; isPrivate: number }, [number]>(
-    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate
+  sender: db.prepare<Sender, [number]>(
+    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
-     WHERE recipients.id = ? AND paused_at IS NULL`,
+     WHERE recipients.id = ? AND paused_at IS NULL AND address NOT LIKE '%@${ERASED_DOMAIN}'`,
   ),
   addOpen: db.prepare<{ events: number; lastEventAt: number | null }, [number, number, number]>(
     `INSERT INTO opens (recipient_id, human, machine) VALUES (?, ?, ?)
@@ -71,6 +82,13 @@ const sql = prepared((db) => ({
     `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
      ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
   ),
+  // Whoever else of the email was told of before; as few as an email has recipients.
+  openedBy: db.prepare<{ address: string }, [number, number]>(
+    `SELECT address FROM recipients JOIN opens ON recipient_id = recipients.id WHERE email_id = ? AND recipients.id <> ? AND events > 0`,
+  ),
+  clickedBy: db.prepare<{ address: string }, [number, number]>(
+    `SELECT address FROM recipients WHERE email_id = ? AND id <> ? AND EXISTS (SELECT 1 FROM click_marks WHERE recipient_id = recipients.id)`,
+  ),
   links: db.prepare<LinkStatistics, [number]>(
     `SELECT url, human AS clicks, days, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
      ORDER BY human DESC, url`,
@@ -82,12 +100,13 @@ export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engageme
   const sender = sql(tx.db).sender.get(engagement.recipientId)
   if (!sender) return
   const at = app.eventTime()
-  const isNews = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
+  const news = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
   if (engagement.visitor === 'machine') {
     count(tx, sender.accountId, engagement.url === undefined ? 'machine:opened' : 'machine:clicked', at, 1)
     return
   }
-  if (!isNews) return
+  if (news === 'none') return
+  if (sender.sandbox === 0) countOfDay(tx, engagement, sender, at, news)
   record(tx, {
     accountId: sender.accountId,
     type: engagement.url === undefined ? 'opened' : 'clicked',
@@ -101,34 +120,50 @@ export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engageme
 /** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
 export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
 
-/** Whether an event is due. */
-function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): boolean {
-  const isHuman = visitor === 'human'
-  const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
-  if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return false
-  if (mark !== null && mark.events >= MOST_EVENTS) return false
-  sql(tx.db).markOpen.run(at, recipientId)
-  return true
+/** Whether an event is due, and whether it is the recipient's first of its kind. */
+type News = 'none' | 'first' | 'again'
+
+/** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
+function countOfDay(tx: Tx, { recipientId, url }: Engagement, sender: Sender, at: Millis, news: 'first' | 'again'): void {
+  const place = { accountId: sender.accountId, domain: domainOfAddress(sender.address), at }
+  countDaily(tx, place, url === undefined ? 'opens' : 'clicks', 1)
+  if (news === 'again') return
+  const { openedBy, clickedBy } = sql(tx.db)
+  const others =
+    sender.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(sender.emailId, recipientId)
+  const field = url === undefined ? 'openedEmails' : 'clickedEmails'
+  if (others.length === 0) countDaily(tx, place, field, 1)
+  // Each domain says how many emails were opened in it.
+  else if (others.every(({ address }) => domainOfAddress(address) !== place.domain)) countDomain(tx, place, field, 1)
 }
 
-/** Whether an event is due. */
+function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): News {
+  const isHuman = visitor === 'human'
+  const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
+  if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return 'none'
+  if (mark !== null && mark.events >= MOST_EVENTS) return 'none'
+  sql(tx.db).markOpen.run(at, recipientId)
+  return (mark?.events ?? 0) === 0 ? 'first' : 'again'
+}
+
 function countClick(
   tx: Tx,
   { recipientId, url = '', visitor }: Engagement,
   { emailId }: { emailId: number },
   at: Millis,
-): boolean {
+): News {
   const statements = sql(tx.db)
   const hash = sha256(url).subarray(0, URL_HASH_BYTES)
   if (visitor === 'machine') {
     statements.addMachineClick.run(emailId, hash, url)
-    return false
+    return 'none'
   }
   statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
-  if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return false
-  if ((statements.clickEvents.get(recipientId)?.events ?? 0) >= MOST_EVENTS) return false
+  if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return 'none'
+  const told = statements.clickEvents.get(recipientId)?.events ?? 0
+  if (told >= MOST_EVENTS) return 'none'
   statements.markClick.run(recipientId, hash, at)
-  return true
+  return told === 0 ? 'first' : 'again'
 }
 
 const isTooSoon = (mark: { readonly lastEventAt: Millis | null } | null, at: Millis, intervalMs: number): boolean =>

@@ -1,15 +1,13 @@
 /** @module What the queue can do with recipients of a broadcast: how many were begun with is counted, and who was not tried can be taken back or held. */
 import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/accounts/accounts.ts'
+import { cancelWaiting, holdWaiting, releaseHeld } from '#features/emails/broadcast-moves.ts'
 import {
   begunMetric,
-  cancelWaiting,
   claimDue,
   deferRecipient,
   holdDue,
-  holdWaiting,
   rejectRecipient,
-  releaseHeld,
   releaseRecipient,
 } from '#features/emails/status.ts'
 import { suppressedOutcome } from '#features/emails/suppressed.ts'
