@@ -23,6 +23,10 @@ export interface Account {
   /** Opens and clicks are kept without IP address and user agent. */
   readonly trackingPrivacy: boolean
   readonly pausedAt: Millis | null
+  /** Row id of the account that this one is a sub-account of. */
+  readonly parentId: number | null
+  /** When its parent switched it off. */
+  readonly disabledAt: Millis | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
@@ -38,6 +42,8 @@ interface Row {
   tracking_default: number
   tracking_privacy: number
   paused_at: number | null
+  parent_id: number | null
+  disabled_at: number | null
   created_at: number
   updated_at: number
 }
@@ -51,14 +57,26 @@ const sql = prepared((db) => ({
   update: db.prepare(
     'UPDATE accounts SET name = ?, tracking_default = ?, tracking_privacy = ?, updated_at = ? WHERE id = ?',
   ),
-  sending: db.prepare<{ plan: string; quota: number | null; quotaHeld: number; trackingDefault: number }, [number]>(
-    'SELECT plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault FROM accounts WHERE id = ?',
+  sending: db.prepare<
+    { plan: string; quota: number | null; quotaHeld: number; trackingDefault: number; parentId: number | null },
+    [number]
+  >(
+    'SELECT plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault, parent_id AS parentId FROM accounts WHERE id = ?',
   ),
   used: db.prepare<{ recipients: number }, [number, number]>(
     'SELECT recipients FROM usage WHERE account_id = ? AND month = ?',
   ),
   addUsage: db.prepare(
     'INSERT INTO usage (account_id, month, recipients) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients',
+  ),
+  parentOf: db.prepare<{ parentId: number | null }, [number]>(
+    'SELECT parent_id AS parentId FROM accounts WHERE id = ?',
+  ),
+  usedBySubAccounts: db.prepare<{ recipients: number }, [number, number]>(
+    'SELECT recipients FROM usage_of_sub_accounts WHERE account_id = ? AND month = ?',
+  ),
+  addSubAccountUsage: db.prepare(
+    'INSERT INTO usage_of_sub_accounts (account_id, month, recipients) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients',
   ),
 }))
 
@@ -74,6 +92,8 @@ function accountOf(config: Config, row: Row): Account {
     trackingDefault: row.tracking_default === 1,
     trackingPrivacy: row.tracking_privacy === 1,
     pausedAt: row.paused_at,
+    parentId: row.parent_id,
+    disabledAt: row.disabled_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
@@ -123,32 +143,51 @@ export const monthStart = (month: number): Millis => Date.UTC(Math.floor(month /
 export const usedInMonth = (db: Database, accountId: number, month: number): number =>
   sql(db).used.get(accountId, month)?.recipients ?? 0
 
+/** Recipients that an account and all of its sub-accounts have used of a month. */
+export const usedWithSubAccounts = (db: Database, accountId: number, month: number): number =>
+  usedInMonth(db, accountId, month) + (sql(db).usedBySubAccounts.get(accountId, month)?.recipients ?? 0)
+
 /**
- * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. Returns the month to give them
- * back to.
+ * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. What sub-accounts take counts against
+ * the quota of their parent too. Returns the month to give them back to.
  */
 export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
   const month = monthOf(now)
-  if (account.monthlyQuota < UNLIMITED && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota) {
-    throw tooMany(
-      'quota_exceeded',
-      `The monthly quota of ${account.monthlyQuota} recipients is used up; it is renewed on the first of next month (UTC).`,
-      (monthStart(month + 1) - now) / 1000,
-    )
+  const { parent } = account
+  if (parent && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota)
+    throw quotaExceeded(`The monthly quota of ${account.monthlyQuota} recipients is used up`, month, now)
+  const { id, monthlyQuota } = parent ?? account
+  if (monthlyQuota < UNLIMITED && usedWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
+    const whose = parent ? ' of the parent account and its sub-accounts together' : ''
+    throw quotaExceeded(`The monthly quota of ${monthlyQuota} recipients${whose} is used up`, month, now)
   }
-  sql(tx.db).addUsage.run(account.id, month, recipients)
+  addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
+}
+
+const quotaExceeded = (what: string, month: number, now: Millis): AppError =>
+  tooMany(
+    'quota_exceeded',
+    `${what}; it is renewed on the first of next month (UTC).`,
+    (monthStart(month + 1) - now) / 1000,
+  )
+
+function addUsage(tx: Tx, accountId: number, parentId: number | null, month: number, recipients: number): void {
+  sql(tx.db).addUsage.run(accountId, month, recipients)
+  if (parentId !== null) sql(tx.db).addSubAccountUsage.run(parentId, month, recipients)
 }
 
 /** Gives recipients of a cancelled email back to the month that they were taken from. */
 export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
-  void sql(tx.db).addUsage.run(accountId, month, -recipients)
+  addUsage(tx, accountId, sql(tx.db).parentOf.get(accountId)?.parentId ?? null, month, -recipients)
 
 /** What sending asks of an account, several times an email: read without the rest. */
 export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
+  /** Of a sub-account: the account whose quota bounds it too. */
+  readonly parent: { readonly id: number; readonly monthlyQuota: number } | undefined
   /** Why it may not send, as a sentence; undefined: it may. */
   readonly stop: string | undefined
   /** Whether emails that do not say it themselves are tracked. */
@@ -159,14 +198,24 @@ export interface SendingAccount {
 export function sendingAccount(config: Config, db: Database, id: number): SendingAccount {
   const row = sql(db).sending.get(id)
   if (!row) throw new Error(`account ${id} does not exist`)
-  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  const { parentId } = row
+  const parent = parentId === null ? undefined : sql(db).sending.get(parentId)
   return {
     id,
-    plan,
-    monthlyQuota: enforcedQuota(config, plan, row.quota, row.quotaHeld === 1),
+    ...quotaIn(config, row),
+    parent:
+      parent && parentId !== null ? { id: parentId, monthlyQuota: quotaIn(config, parent).monthlyQuota } : undefined,
     stop: stopOf(db, id),
     trackingDefault: row.trackingDefault === 1,
   }
+}
+
+function quotaIn(
+  config: Config,
+  row: { plan: string; quota: number | null; quotaHeld: number },
+): Pick<SendingAccount, 'plan' | 'monthlyQuota'> {
+  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  return { plan, monthlyQuota: enforcedQuota(config, plan, row.quota, row.quotaHeld === 1) }
 }
 
 /** Throws 403 `account_paused`, with the reason, when the account may not send. */

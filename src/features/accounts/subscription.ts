@@ -58,6 +58,7 @@ const sql = prepared((db) => ({
     `UPDATE accounts SET plan = ?, quota_held = ?, stripe_subscription_id = ?, subscription_status = ?, billing_email = ?, trial_ends_at = ?,
      updated_at = ? WHERE id = ?`,
   ),
+  followPlan: db.prepare('UPDATE accounts SET plan = ?, updated_at = ? WHERE parent_id = ?'),
 }))
 
 const stateOf = (row: Row): BillingState => ({
@@ -96,9 +97,11 @@ export const customersAfter = (db: Database, customerId: string, limit: number):
 export const setCustomer = (tx: Tx, accountId: number, customerId: string | null, now: Millis): void =>
   void sql(tx.db).setCustomer.run(customerId, now, accountId)
 
-export const setSubscription = (tx: Tx, accountId: number, subscription: Subscription, now: Millis): void =>
-  void sql(tx.db).setSubscription.run(
-    subscription.plan,
+/** Stores what an account has bought. Its sub-accounts have its plan. */
+export function setSubscription(tx: Tx, accountId: number, subscription: Subscription, now: Millis): void {
+  const { plan } = subscription
+  sql(tx.db).setSubscription.run(
+    plan,
     subscription.quotaHeld ? 1 : 0,
     subscription.subscriptionId,
     subscription.status,
@@ -107,3 +110,5 @@ export const setSubscription = (tx: Tx, accountId: number, subscription: Subscri
     now,
     accountId,
   )
+  sql(tx.db).followPlan.run(plan, now, accountId)
+}

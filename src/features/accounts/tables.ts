@@ -60,3 +60,17 @@ export const usage = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.month] })],
 )
+
+/** Recipients accepted in a month by all sub-accounts of an account together, also those that are deleted since: its quota bounds the sum. */
+export const usageOfSubAccounts = sqliteTable(
+  'usage_of_sub_accounts',
+  {
+    /** The parent. */
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    month: integer('month').notNull(),
+    recipients: integer('recipients').notNull().default(ZERO),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.month] })],
+)
