@@ -218,7 +218,7 @@ CREATE TABLE `usage_of_sub_accounts` (
 	`recipients` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `month`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
-) STRICT;
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `accounts_parent` ON `accounts` (`parent_id`) WHERE parent_id is not null;--> statement-breakpoint
 CREATE INDEX `accounts_deleted` ON `accounts` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
