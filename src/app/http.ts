@@ -34,6 +34,7 @@ import { createFeedStreams } from '#features/events/stream.ts'
 import { healthRoutes } from '#features/health/routes.ts'
 import { inboundRoutes } from '#features/inbound/routes.ts'
 import { inboundRouteRoutes } from '#features/inbound-routes/routes.ts'
+import { insightRoutes } from '#features/insights/routes.ts'
 import { newsletterRoutes } from '#features/newsletters/routes.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
@@ -74,6 +75,7 @@ const API_INFO = {
     'Agent mailboxes': 'Addresses whose mail a program works off: wait for a message, acknowledge it, answer it.',
     'Signup forms': 'Public pages on which people put themselves on a contact list.',
     Newsletters: 'Messages to a contact list that are written before they are sent.',
+    Insights: 'Reports on the figures of the account, by a language model that is given nothing else.',
     Validation: 'What can be known of an address without writing to it.',
     Operations: 'Work that goes on after its answer: batches, broadcasts, imports.',
     'API keys': 'Who may call, and what each key may do.',
@@ -137,6 +139,7 @@ export function createRoutes(
     newsletterRoutes(app, { takeRate }),
     // With the names that strangers write: neither may hold up the look-ups of mail.
     validateRoutes(app, senderResolver),
+    insightRoutes(app),
     operationRoutes(app, {
       emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
     }),

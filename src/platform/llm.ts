@@ -21,8 +21,8 @@ export interface Question {
   readonly system: string
   /** Data, which is no instruction: callers give it as JSON, so that nothing in it can end it. */
   readonly user: string
-  /** JSON Schema that the answer is to follow; undefined: any JSON object. Endpoints may ignore both. */
-  readonly schema?: { readonly name: string; readonly schema: object } | undefined
+  /** What the endpoint is asked to hold the model to, which not all can: a JSON Schema, any JSON object (the default), or nothing. */
+  readonly form?: { readonly name: string; readonly schema: object } | 'object' | 'any'
   /** Of the whole body of the answer. */
   readonly maxAnswerBytes: number
   /** Ends the call. */
@@ -64,9 +64,7 @@ export async function ask(config: LlmConfig, question: Question): Promise<Answer
           { role: 'system', content: question.system },
           { role: 'user', content: question.user },
         ],
-        response_format: question.schema
-          ? { type: 'json_schema', json_schema: { ...question.schema, strict: true } }
-          : { type: 'json_object' },
+        ...formatOf(question.form ?? 'object'),
       }),
       redirect: 'manual',
       decompress: false,
@@ -87,6 +85,16 @@ export async function ask(config: LlmConfig, question: Question): Promise<Answer
     }
   } catch (error) {
     return failed(question.signal.aborted ? 'no answer in time' : reasonOf(error))
+  }
+}
+
+function formatOf(form: NonNullable<Question['form']>): object {
+  if (form === 'any') return {}
+  return {
+    response_format:
+      form === 'object'
+        ? { type: 'json_object' }
+        : { type: 'json_schema', json_schema: { name: form.name, schema: form.schema, strict: true } },
   }
 }
 

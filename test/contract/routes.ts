@@ -8,13 +8,16 @@ import type { Actor } from '#features/app.ts'
 import { writeOutcome } from '#features/delivery/outcome.ts'
 import { claimDue } from '#features/emails/status.ts'
 import { getRouteWebhook } from '#features/inbound-routes/inbound-routes.ts'
+import { storeInsight } from '#features/insights/insights.ts'
 import { sendTestEvent } from '#features/webhooks/test-event.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
+import { llmSettings, saying, startLlmStub } from '#test/support/llm-stub.ts'
 import { deliver as deliverMessage, mailboxOf as testMailbox } from '#test/support/mailboxes.ts'
+import { startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -31,6 +34,7 @@ export type Resource =
   | 'inbound-email'
   | 'inbound-route'
   | 'inbound-route-delivery'
+  | 'insight'
   | 'leased-message'
   | 'mailbox'
   | 'mailbox-message'
@@ -105,6 +109,21 @@ const newsletter = () => ({ list_id: mailedList, from_address: EMAIL.from, subje
 
 /** Token of the message that was leased last. */
 let leaseToken = ''
+
+const INSIGHT_FIELDS = [
+  'account_id',
+  'acknowledged_at',
+  'findings',
+  'generated_at',
+  'id',
+  'input_tokens',
+  'model',
+  'output_tokens',
+  'period_end',
+  'period_start',
+  'raw_markdown',
+  'summary',
+]
 
 const get = (path: string, scope: string, more: Partial<Route> = {}): Route => ({
   method: 'GET',
@@ -206,6 +225,17 @@ export const ROUTES: readonly Route[] = [
   },
   removal('/v1/api-keys/{id}', 'account:admin', 'api-key'),
   listed('/v1/audit-logs', 'account:read'),
+  {
+    ...get('/v1/billing/checkout', 'account:admin'),
+    method: 'POST',
+    body: () => ({ plan: 'pro', success_url: 'https://app.test/paid', cancel_url: 'https://app.test/not' }),
+  },
+  {
+    ...get('/v1/billing/portal', 'account:admin'),
+    method: 'POST',
+    body: () => ({ return_url: 'https://app.test/account' }),
+  },
+  get('/v1/billing/subscription', 'account:read'),
   listed('/v1/contact-lists', 'contacts:read'),
   {
     ...get('/v1/contact-lists', 'contacts:write', { status: 201 }),
@@ -328,6 +358,13 @@ export const ROUTES: readonly Route[] = [
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listed('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listed('/v1/insights', 'account:admin'),
+  get('/v1/insights/{id}', 'account:admin', { resource: 'insight' }),
+  { ...get('/v1/insights/{id}/acknowledge', 'account:admin', { resource: 'insight' }), method: 'POST' },
+  {
+    ...get('/v1/insights/generate', 'account:admin', { shape: INSIGHT_FIELDS }),
+    method: 'POST',
+  },
   listed('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
@@ -400,6 +437,13 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ template_data: { name: 'Ada' } }),
     isBodyOptional: true,
   },
+  {
+    ...get('/v1/validate', 'emails:read', {
+      shape: ['deliverable', 'email', 'is_disposable', 'is_free', 'is_role', 'mx_found', 'reason', 'valid'],
+    }),
+    method: 'POST',
+    body: () => ({ email: `no ${unique('address')}` }),
+  },
   listed('/v1/webhooks', 'webhooks:read'),
   { ...get('/v1/webhooks', 'webhooks:write', { status: 201 }), method: 'POST', body: () => WEBHOOK },
   get('/v1/webhooks/{id}', 'webhooks:read', { resource: 'webhook' }),
@@ -429,6 +473,8 @@ export const ROUTES: readonly Route[] = [
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
   'GET /t/tls-allowed',
+  'GET /v1/billing/plans',
+  'POST /billing/stripe',
   'GET /readyz',
   'GET /openapi.json',
   'GET /docs',
@@ -496,8 +542,12 @@ export interface ContractApi extends EmailApi {
 
 /** A service with an account that has one of everything. */
 export async function createContractApi(): Promise<ContractApi> {
-  const service = await createEmailApi()
+  const stripe = startStripeStub()
+  const llm = startLlmStub(() => saying({ summary: 'All is well.', findings: [] }))
+  const service = await createEmailApi({ settings: { ...stripeSettings(stripe), ...llmSettings(llm) } })
   const { api, accepted } = service
+  stripe.customers.set('cus_contract', { email: 'owner@tassis.test', subscriptions: [] })
+  service.app.db.run("UPDATE accounts SET stripe_customer_id = 'cus_contract' WHERE id = ?", [service.actor.accountId])
   const post = async (path: string, body: unknown): Promise<ApiAnswer> => {
     const answer = await api('POST', path, body)
     expect(answer.status).toBeOneOf([201, 202])
@@ -556,6 +606,8 @@ export async function createContractApi(): Promise<ContractApi> {
         routeOfDelivery.set(deliveryId, route)
         return deliveryId
       }
+      case 'insight':
+        return makeInsight(service)
       case 'leased-message': {
         const id = await make('mailbox-message')
         const leased = await api('GET', `/v1/agent-mailboxes/${mailboxOf.get(id)}/messages/next`)
@@ -618,9 +670,36 @@ export async function createContractApi(): Promise<ContractApi> {
     ask: (route, id, options) =>
       route.csv
         ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
-        : api(route.method, pathOf(route, id), route.body?.(), options),
+        : api(route.method, pathOf(route, id), route.body?.(), options).finally(() => agePastInsights(service)),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      stripe[Symbol.dispose]()
+      await llm[Symbol.asyncDispose]()
+    },
   }
 }
+
+/** A report of the day before yesterday. */
+async function makeInsight({ app, actor }: EmailApi): Promise<string> {
+  const id = await app.commit.write((tx) =>
+    storeInsight(app, tx, actor, {
+      periodStart: 0,
+      periodEnd: app.clock.now(),
+      model: 'test-model',
+      inputTokens: 1,
+      outputTokens: 1,
+      summary: 'All is well.',
+      findings: '[]',
+      rawMarkdown: '',
+    }),
+  )
+  agePastInsights({ app })
+  return id
+}
+
+/** Makes every report so old that another may be generated: one a day is less than the matrices ask for. */
+const agePastInsights = ({ app }: Pick<EmailApi, 'app'>): void =>
+  void app.db.run('UPDATE insights SET generated_at = ?1 WHERE generated_at > ?1', [app.clock.now() - hours(48)])
 
 /** More lists than any file of tests makes forms. */
 const FORMLESS_LISTS = 200

@@ -1,13 +1,10 @@
 /**
- * @module Classifies messages of agent mailboxes at the operator's own endpoint: chat completions in the shape that OpenAI gave them and most servers
- * of language models speak. Mail never depends on it: whatever is wrong there, the message has no classification. Never follows a redirect, and what
- * a message says can only ever choose among our labels.
- *
- * By `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine), which the client for tenants'
- * URLs refuses; and of the 256 requests that Bun's fetch sends at once in a process, these are four.
+ * @module Classifies messages of agent mailboxes at the operator's own endpoint (platform/llm.ts), where the operator lets it be used for this. Mail
+ * never depends on it: whatever is wrong there, the message has no classification. What a message says can only ever choose among our labels.
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import { ask as askModel, mayAsk, memberOf, objectIn } from '#platform/llm.ts'
 import { KiB, minutes, seconds } from '#platform/units.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { StoredMessage } from '../received.ts'
@@ -82,11 +79,11 @@ function endpointOf(app: App): Endpoint {
 }
 
 /**
- * The label of a message; undefined when there is no endpoint (`llmUrl`), it rests after failures, too many wait for it, or it gave no answer of use
+ * The label of a message; undefined when there is no endpoint for it (`llmUrl`, `llmUses`), it rests after failures, too many wait for it, or it gave no answer of use
  * within 10 seconds. Never rejects.
  */
 export async function classify(app: App, message: StoredMessage): Promise<Classification | undefined> {
-  if (app.config.llmUrl === '') return undefined
+  if (!mayAsk(app.config, 'classification')) return undefined
   const endpoint = endpointOf(app)
   if (isResting(app, endpoint)) return undefined
   const ending = new AbortController()
@@ -163,38 +160,17 @@ type Answer =
 const failed = (reason: string): Answer => ({ kind: 'failed', reason })
 
 async function ask({ config }: App, message: StoredMessage, signal: AbortSignal): Promise<Answer> {
-  try {
-    const response = await fetch(`${config.llmUrl.replace(/\/+$/, '')}/chat/completions`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json',
-        // What is small when compressed may be large.
-        'accept-encoding': 'identity',
-        ...(config.llmKey !== '' && { authorization: `Bearer ${config.llmKey}` }),
-      },
-      body: JSON.stringify({
-        ...(config.llmModel !== '' && { model: config.llmModel }),
-        messages: [
-          { role: 'system', content: INSTRUCTIONS },
-          { role: 'user', content: promptOf(message) },
-        ],
-        response_format: { type: 'json_object' },
-      }),
-      redirect: 'manual',
-      decompress: false,
-      signal,
-    })
-    const text = await readBounded(response)
-    if (response.status !== 200) return failed(`it answered ${response.status}`)
-    if (text === undefined) return failed(`its answer is larger than ${MOST_ANSWER_BYTES} bytes`)
-    const classification = classificationOf(text)
-    return classification
-      ? { kind: 'classified', classification }
-      : failed('its answer is not a label and a confidence')
-  } catch (error) {
-    return failed(signal.aborted ? `no answer within ${TIMEOUT_MS / 1000} seconds` : reasonOf(error))
+  const said = await askModel(config, {
+    system: INSTRUCTIONS,
+    user: promptOf(message),
+    maxAnswerBytes: MOST_ANSWER_BYTES,
+    signal,
+  })
+  if (said.kind === 'failed') {
+    return failed(signal.aborted ? `no answer within ${TIMEOUT_MS / 1000} seconds` : said.reason)
   }
+  const classification = classificationOf(said.content)
+  return classification ? { kind: 'classified', classification } : failed('its answer is not a label and a confidence')
 }
 
 /** The email as JSON, so that nothing in it can end the part that is data. */
@@ -207,51 +183,14 @@ function promptOf(message: StoredMessage): string {
   })
 }
 
-/** The body as text; undefined when it is too large, and then the rest is not read. */
-async function readBounded(response: Response): Promise<string | undefined> {
-  const reader = response.body?.getReader()
-  if (!reader) return ''
-  const decoder = new TextDecoder()
-  let text = ''
-  let sizeBytes = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    sizeBytes += value.length
-    if (sizeBytes > MOST_ANSWER_BYTES) {
-      await reader.cancel()
-      return undefined
-    }
-    text += decoder.decode(value, { stream: true })
-  }
-}
-
-/** What `choices[0].message.content` says; undefined when it is not a label of ours and a number from 0 to 1. */
-function classificationOf(body: string): Classification | undefined {
-  const content = memberOf(memberOf(memberOf(memberOf(parsed(body), 'choices'), '0'), 'message'), 'content')
-  if (typeof content !== 'string') return undefined
-  // Some models put the object between fences or words.
-  const said = parsed(content.slice(content.indexOf('{'), content.lastIndexOf('}') + 1))
+/** What the model said; undefined when it is not a label of ours and a number from 0 to 1. */
+function classificationOf(content: string): Classification | undefined {
+  const said = objectIn(content)
   const label = LABELS.find((known) => known === memberOf(said, 'label'))
   const confidence = memberOf(said, 'confidence')
   if (label === undefined || typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) return undefined
   return { label, confidence }
 }
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-const memberOf = (value: unknown, name: string): unknown =>
-  typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined
-
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 200)
 
 /** At most one line a minute, with how many were left out. Never the message, the answer or the key. */
 function logFailure(app: App, endpoint: Endpoint, reason: string): void {

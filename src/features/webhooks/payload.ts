@@ -7,7 +7,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { mailboxPayload } from '../agent-mailboxes/payload.ts'
 import { messageIdOf } from '../emails/accept.ts'
@@ -39,6 +39,9 @@ const sql = prepared((db) => ({
     `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, address AS recipient
      FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
      WHERE events.account_id = ? AND seq = ?`,
+  ),
+  insight: db.prepare<{ summary: string; findings: string }, [number, Uint8Array]>(
+    'SELECT summary, findings FROM insights WHERE account_id = ? AND uuid = ?',
   ),
   // 0 is `to` of RECIPIENT_KINDS in emails/status.ts.
   toAddresses: db.prepare<{ address: string }, [number]>(
@@ -139,14 +142,26 @@ export function payloadOf(app: App, accountId: number, seq: number): Payload | u
     const body = inboundPayload(app, accountId, data.inbound_email_id ?? '')
     return body && { event, body: { ...head, ...body } }
   }
+  if (event === 'insights.generated') {
+    const body = insightOf(db, accountId, data.insight_id ?? '')
+    return body && { event, body: { ...head, ...body } }
+  }
   if (event === 'mailbox.message.received') {
     // The only event without the fields that all others begin with.
     const body = mailboxPayload(app, accountId, data.mailbox_message_id ?? '')
     return body && { event, body: { event, ...body } }
   }
+  if (event === 'account.auto_paused')
+    return { event, body: { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' } }
   const email = sql(db).email.get(accountId, seq)
   const body = email && BODIES[event]?.(toldOf(db, email, data))
   return body ? { event, body: { ...head, ...body, recipient: email.recipient } } : undefined
+}
+
+function insightOf(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).insight.get(accountId, uuid)
+  return row ? { insight_id: id, summary: row.summary, findings: JSON.parse(row.findings) } : undefined
 }
 
 const toldOf = (db: Database, row: EmailRow, data: EventData): Told => ({

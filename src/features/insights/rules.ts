@@ -1,0 +1,131 @@
+/** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
+import { GUIDELINES } from './figures.ts'
+import { ENOUGH, type GroundedFinding, isCritical } from './findings.ts'
+
+type Metrics = ReadonlyMap<string, number>
+
+/** Worst first. Always one at least. */
+export function findingsByRule(metrics: Metrics): GroundedFinding[] {
+  const findings = [
+    ...rates(metrics),
+    ...providers(metrics),
+    ...sendingDomains(metrics),
+    ...webhooks(metrics),
+    ...access(metrics),
+  ].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity))
+  return findings.length > 0 ? findings : [nothingStandsOut(metrics)]
+}
+
+export function summaryByRule(metrics: Metrics): string {
+  const of = (name: string): number => metrics.get(name) ?? 0
+  if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
+  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} refused it for good, and ${of('total.complaints')} complained.`
+}
+
+const ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
+
+const severityOf = (metrics: Metrics, name: string): 'critical' | 'warn' =>
+  isCritical(metrics, name) ? 'critical' : 'warn'
+
+function rates(metrics: Metrics): GroundedFinding[] {
+  const found: GroundedFinding[] = []
+  const bounce = metrics.get('total.bounce_pct') ?? 0
+  if (bounce >= GUIDELINES.bounce_pct_warn) {
+    found.push({
+      severity: severityOf(metrics, 'total.bounce_pct'),
+      area: 'deliverability',
+      observation: `${bounce}% of the recipients refused the mail for good; the guideline is below ${GUIDELINES.bounce_pct_warn}%.`,
+      recommendation:
+        'Send only to addresses that were confirmed, and remove those that have not been written to for long.',
+      metrics: ['total.bounce_pct'],
+    })
+  }
+  const complaints = metrics.get('total.complaint_pct') ?? 0
+  if (complaints >= GUIDELINES.complaint_pct_warn) {
+    found.push({
+      severity: severityOf(metrics, 'total.complaint_pct'),
+      area: 'reputation',
+      observation: `${complaints}% of those who got the mail complained about it; the guideline is below ${GUIDELINES.complaint_pct_warn}%.`,
+      recommendation: 'Make unsubscribing easy, and write only to people who asked for it.',
+      metrics: ['total.complaint_pct'],
+    })
+  }
+  return found
+}
+
+function providers(metrics: Metrics): GroundedFinding[] {
+  return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
+    const label = /^recipients\.(.+)\.bounce_pct$/.exec(name)?.[1]
+    if (label === undefined || value < 2 * GUIDELINES.bounce_pct_critical) return []
+    const asked =
+      (metrics.get(`recipients.${label}.delivered`) ?? 0) + (metrics.get(`recipients.${label}.bounced`) ?? 0)
+    if (asked < ENOUGH) return []
+    return [
+      {
+        severity: 'warn',
+        area: 'deliverability',
+        observation: `${label.replaceAll('_', ' ')} refused the mail for ${value}% of its recipients for good.`,
+        recommendation:
+          'Look at the replies in the events of these bounces: they say whether addresses are wrong or mail is blocked.',
+        metrics: [name],
+      },
+    ]
+  })
+}
+
+function sendingDomains(metrics: Metrics): GroundedFinding[] {
+  return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
+    const [, number, record] = /^sending_domain_(\d+)\.(spf|dkim|dmarc)$/.exec(name) ?? []
+    if (number === undefined || record === undefined || value !== 0) return []
+    return [
+      {
+        severity: severityOf(metrics, name),
+        area: 'security',
+        observation: `Sending domain ${number} has no ${record.toUpperCase()} record that was verified.`,
+        recommendation: 'Publish the DNS record that the details of the domain show, and verify the domain again.',
+        metrics: [name],
+      },
+    ]
+  })
+}
+
+function webhooks(metrics: Metrics): GroundedFinding[] {
+  const off = metrics.get('webhooks.switched_off_by_failures') ?? 0
+  const failing = metrics.get('webhooks.failing') ?? 0
+  if (off === 0 && failing === 0) return []
+  const name = off > 0 ? 'webhooks.switched_off_by_failures' : 'webhooks.failing'
+  return [
+    {
+      severity: severityOf(metrics, name),
+      area: 'performance',
+      observation:
+        off > 0
+          ? `Webhooks that failed again and again and were switched off: ${off}.`
+          : `Webhooks whose last attempt failed: ${failing}.`,
+      recommendation: 'Mend the endpoint, switch the webhook on again, and replay what it missed.',
+      metrics: [name],
+    },
+  ]
+}
+
+function access(metrics: Metrics): GroundedFinding[] {
+  const single = metrics.get('access.users_without_second_factor') ?? 0
+  if (single === 0) return []
+  return [
+    {
+      severity: 'info',
+      area: 'security',
+      observation: `Users of the account without a second factor: ${single}.`,
+      recommendation: 'Ask them to set one up in their profile.',
+      metrics: ['access.users_without_second_factor'],
+    },
+  ]
+}
+
+const nothingStandsOut = (metrics: Metrics): GroundedFinding => ({
+  severity: 'info',
+  area: 'performance',
+  observation: `No figure of the last ${metrics.get('period.days')} days is outside the guidelines.`,
+  recommendation: 'Nothing has to be done.',
+  metrics: ['total.sent'],
+})

@@ -1,0 +1,62 @@
+/** @module An endpoint as servers of language models have it (OpenAI's chat completions), on a real socket of 127.0.0.1. It says what a test tells it to. */
+
+export interface Asked {
+  readonly path: string
+  readonly authorization: string | null
+  /** The body as it came. */
+  readonly text: string
+  readonly body: {
+    readonly model?: string
+    readonly messages: readonly { readonly role: string; readonly content: string }[]
+    readonly response_format?: unknown
+  }
+}
+
+export interface LlmStub extends AsyncDisposable {
+  /** For TASSIS_LLM_URL. */
+  readonly url: string
+  readonly asked: Asked[]
+  /** What it answers from now on. */
+  answer: (asked: Asked) => Response | Promise<Response>
+}
+
+export function startLlmStub(answer: LlmStub['answer']): LlmStub {
+  const asked: Asked[] = []
+  const stub = { answer }
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const text = await request.text()
+      const one = {
+        path: new URL(request.url).pathname,
+        authorization: request.headers.get('authorization'),
+        text,
+        body: JSON.parse(text) as Asked['body'],
+      }
+      asked.push(one)
+      return stub.answer(one)
+    },
+  })
+  return Object.assign(stub, {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    asked,
+    [Symbol.asyncDispose]: () => server.stop(true),
+  })
+}
+
+export const llmSettings = (stub: { readonly url: string }): Record<string, string> => ({
+  TASSIS_LLM_URL: stub.url,
+  TASSIS_LLM_KEY: 'llm-secret',
+  TASSIS_LLM_MODEL: 'test-model',
+})
+
+/** A completion that says this; what is no text goes as JSON. */
+export const saying = (content: unknown, usage: unknown = { prompt_tokens: 120, completion_tokens: 30 }): Response =>
+  Response.json({
+    choices: [
+      { message: { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content) } },
+    ],
+    usage,
+  })
