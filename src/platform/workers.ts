@@ -7,6 +7,7 @@ export const workerEntries = {
   checkpoint: 'platform/db/checkpoint-worker.ts',
   delivery: 'features/delivery/worker.ts',
   inbound: 'features/inbound/listener-worker.ts',
+  measure: 'features/retention/measure-worker.ts',
   parse: 'features/inbound/parse-worker.ts',
   render: 'platform/template/render-worker.ts',
   scan: 'features/content/scan-worker.ts',

@@ -7,6 +7,7 @@ import { BROADCAST_STATES } from '#features/broadcasts/states.ts'
 import { complaintMetric, NOT_SPAM } from '#features/complaints/apply.ts'
 import { CONTACT_STATUSES, CONTACTS, contactStatusCode, contactStatusName } from '#features/contacts/status.ts'
 import { emailStatus, isOpen, NEVER_TRIED, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
+import { type HorizonKind, horizonKey } from '#features/events/horizon.ts'
 import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
 import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
 import { STREAM_METRIC } from '#features/streams/figures.ts'
@@ -37,12 +38,29 @@ const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as c
 /** What a deleted mailbox has left goes slice by slice. */
 const IN_LIVING_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
 
+/** Rows of a kind are all there from this time on; what is older may have been removed by age or by budget. */
+const FROM = (kind: HorizonKind): string =>
+  `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${horizonKey(kind)}'), 0)`
+const EVENTS_FROM = FROM('events')
+const LOGS_FROM = FROM('logs')
+/** For what is counted by rows of both. */
+const BOTH_FROM = `max(${EVENTS_FROM}, ${LOGS_FROM})`
+
+/** The year and month of a time in ms, as `usage` has it. */
+const monthOf = (time: string): string =>
+  `(strftime('%Y', ${time} / 1000, 'unixepoch') * 12 + strftime('%m', ${time} / 1000, 'unixepoch') - 1)`
+
+/** Leaves out hours of which rows may have been removed. */
+const inHoursFrom = (time: string): string => `hour * ${HOUR_MS} >= ${time}`
+
 const RULES: readonly Rule[] = [
   {
     rule: 'the events of an account are numbered from 1 without a gap',
     sql: `SELECT coalesce(s.account_id, e.account_id) AS account, coalesce(s.last_seq, 0) AS last, coalesce(e.n, 0) AS n, e.first, e.newest
       FROM event_sequences s FULL JOIN (SELECT account_id, count(*) AS n, min(seq) AS first, max(seq) AS newest FROM events GROUP BY account_id) e
-      ON e.account_id = s.account_id WHERE s.last_seq IS NOT e.n OR e.first <> 1 OR e.newest IS NOT s.last_seq`,
+      ON e.account_id = s.account_id
+      WHERE CASE WHEN e.n IS NULL THEN s.last_seq > 0 AND ${EVENTS_FROM} = 0
+        ELSE e.newest IS NOT s.last_seq OR e.n <> e.newest - e.first + 1 OR e.first <> 1 AND ${EVENTS_FROM} = 0 END`,
     tell: (r) =>
       `account ${r['account']}: the last number given is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
   },
@@ -59,6 +77,7 @@ const RULES: readonly Rule[] = [
     sql: recount(
       'event:',
       `SELECT account_id, name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN event_names ON code = type GROUP BY 1, 2, 3`,
+      inHoursFrom(EVENTS_FROM),
     ),
     tell: tellCounter,
   },
@@ -111,6 +130,7 @@ const RULES: readonly Rule[] = [
       'sandbox:',
       `SELECT events.account_id, 'delivered' AS name, at / ${HOUR_MS} AS hour, count(*) AS n FROM events JOIN emails ON emails.id = email_id
        WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+      inHoursFrom(BOTH_FROM),
     ),
     tell: tellCounter,
   },
@@ -128,6 +148,7 @@ const RULES: readonly Rule[] = [
           UNION ALL SELECT complaints.account_id, stream_id, 'complained', complaints.created_at FROM complaints JOIN emails ON emails.id = email_id
             WHERE feedback_type <> '${NOT_SPAM}')
         GROUP BY 1, 2, 3`,
+      inHoursFrom(BOTH_FROM),
     ),
     tell: tellCounter,
   },
@@ -137,6 +158,7 @@ const RULES: readonly Rule[] = [
       'broadcast:',
       `SELECT account_id, broadcast_id || ':begun' AS name, 0 AS hour, count(*) AS n FROM emails JOIN recipients ON email_id = emails.id
        WHERE broadcast_id IS NOT NULL AND NOT (${NEVER_TRIED}) GROUP BY 1, 2`,
+      `metric NOT IN (SELECT 'broadcast:' || id || ':begun' FROM broadcasts WHERE created_at < ${LOGS_FROM})`,
     ),
     tell: tellCounter,
   },
@@ -152,7 +174,7 @@ const RULES: readonly Rule[] = [
     rule: 'an inbound email that fell to a route is told by its event, and no other is',
     sql: `SELECT ${ID('i.uuid')} AS email, i.event_seq AS seq FROM inbound_emails i
       LEFT JOIN events e ON e.account_id = i.account_id AND e.seq = i.event_seq AND e.type = ${eventCode('email.inbound')}
-      WHERE (i.route_id IS NOT NULL) <> (e.seq IS NOT NULL)`,
+      WHERE i.created_at >= ${EVENTS_FROM} AND (i.route_id IS NOT NULL) <> (e.seq IS NOT NULL)`,
     tell: (r) => `inbound email ${r['email']}: its event is ${r['seq'] ?? 'none'}`,
   },
   {
@@ -160,14 +182,15 @@ const RULES: readonly Rule[] = [
     sql: recount(
       complaintMetric(''),
       `SELECT account_id, feedback_type AS name, created_at / ${HOUR_MS} AS hour, count(*) AS n FROM complaints GROUP BY 1, 2, 3`,
+      inHoursFrom(BOTH_FROM),
     ),
     tell: tellCounter,
   },
   {
     rule: 'an event tells of every complaint of a recipient, and of nothing else',
     sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
-        SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events WHERE type = ${eventCode('complained')}
-        UNION ALL SELECT recipient_id, 0, 1 FROM complaints WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}')
+        SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events WHERE type = ${eventCode('complained')} AND at >= ${BOTH_FROM}
+        UNION ALL SELECT recipient_id, 0, 1 FROM complaints WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}' AND created_at >= ${BOTH_FROM})
       GROUP BY recipient HAVING sum(told) <> sum(stored) OR sum(told) > 1`,
     tell: (r) => `recipient ${r['recipient']}: ${r['stored']} complaints are stored, ${r['told']} are told`,
   },
@@ -179,6 +202,7 @@ const RULES: readonly Rule[] = [
           WHERE quota_month IS NOT NULL AND recipients.status NOT IN (${codes(['rejected', 'cancelled'])}) GROUP BY 1, 2
         UNION ALL SELECT account_id, quota_month, 0, count(*) FROM broadcasts JOIN broadcast_recipients ON broadcast_id = broadcasts.id
           WHERE quota_month IS NOT NULL GROUP BY 1, 2)
+      WHERE ${LOGS_FROM} = 0 OR month > ${monthOf(LOGS_FROM)}
       GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
     tell: (r) =>
       `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
@@ -197,7 +221,7 @@ const RULES: readonly Rule[] = [
     rule: 'a broadcast has as many emails as were handed over and not taken back',
     sql: `SELECT broadcasts.id AS broadcast, handed_over AS handed, count(emails.id) AS n FROM broadcasts
       LEFT JOIN emails ON broadcast_id = broadcasts.id AND emails.status <> ${statusCode('cancelled')}
-      GROUP BY broadcasts.id HAVING n <> handed_over`,
+      WHERE broadcasts.created_at >= ${LOGS_FROM} GROUP BY broadcasts.id HAVING n <> handed_over`,
     tell: (r) => `broadcast ${r['broadcast']}: ${r['handed']} were handed over, ${r['n']} emails are there`,
   },
   {
@@ -224,6 +248,7 @@ const RULES: readonly Rule[] = [
     rule: 'an event tells how each final recipient ended',
     sql: `SELECT r.id, r.status FROM recipients r JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${eventCode(name)})`).join(', ')}) v
         ON v.column1 = r.status
+      JOIN emails ON emails.id = r.email_id AND emails.created_at >= ${EVENTS_FROM}
       WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.email_id = r.email_id AND e.recipient_id = r.id AND e.type = v.column2)`,
     tell: (r) => `recipient ${r['id']} is ${statusText(r['status'])} without an event`,
   },
@@ -259,7 +284,8 @@ const RULES: readonly Rule[] = [
     rule: 'every open that a recipient has an event of is recorded',
     sql: `SELECT recipient_id AS recipient, o.events, (SELECT count(*) FROM recipients r JOIN events e ON e.email_id = r.email_id
         AND e.recipient_id = r.id AND e.type = ${eventCode('opened')} WHERE r.id = o.recipient_id) AS recorded
-      FROM opens o JOIN recipients ON recipients.id = o.recipient_id WHERE o.events <> recorded`,
+      FROM opens o JOIN recipients ON recipients.id = o.recipient_id JOIN emails ON emails.id = email_id AND emails.created_at >= ${EVENTS_FROM}
+      WHERE o.events <> recorded`,
     tell: (r) => `recipient ${r['recipient']}: ${r['events']} events of opens are noted, ${r['recorded']} are recorded`,
   },
   {
@@ -301,11 +327,12 @@ const RULES: readonly Rule[] = [
   },
 ]
 
-function recount(prefix: string, counted: string): string {
+/** @param where which counters are compared */
+function recount(prefix: string, counted: string, where = 'TRUE'): string {
   return `SELECT account_id AS account, metric, hour, sum(stored) AS stored, sum(counted) AS counted FROM (
       SELECT account_id, metric, hour, value AS stored, 0 AS counted FROM counters WHERE metric >= '${prefix}' AND metric < '${prefix.slice(0, -1)};'
       UNION ALL SELECT account_id, '${prefix}' || name, hour, 0, n FROM (${counted}))
-    GROUP BY 1, 2, 3 HAVING sum(stored) <> sum(counted)`
+    WHERE ${where} GROUP BY 1, 2, 3 HAVING sum(stored) <> sum(counted)`
 }
 
 function tellCounter(r: Readonly<Record<string, string | number | null>>): string {
@@ -373,21 +400,22 @@ export interface Balance {
   readonly open: number
 }
 
-/** Accepted against what became of it, by account. */
+/** Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept. */
 export function balances(db: Database): Balance[] {
   const accepted = new Map(
     db
       .query<{ account: number; n: number }, []>(
         // A scheduled email has two such events without a recipient: accepted, and later queued.
-        `SELECT account_id AS account, count(DISTINCT email_id) AS n FROM events
-         WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL GROUP BY account_id`,
+        `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
+         WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL
+           AND at >= ${BOTH_FROM} AND coalesce(created_at, at) >= ${BOTH_FROM} GROUP BY events.account_id`,
       )
       .all()
       .map(({ account, n }) => [account, n]),
   )
   const rows = db
     .query<{ account: number; status: number; n: number }, []>(
-      'SELECT account_id AS account, status, count(*) AS n FROM emails GROUP BY account_id, status',
+      `SELECT account_id AS account, status, count(*) AS n FROM emails WHERE created_at >= ${BOTH_FROM} GROUP BY account_id, status`,
     )
     .all()
   const accounts = db.query<{ id: number; name: string }, []>('SELECT id, name FROM accounts ORDER BY id').all()

@@ -237,7 +237,7 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
-    removeMessage(app, tx, { ...message, attachments: JSON.stringify(message.attachments) })
+    removeMessage(app, tx, message)
     audit(app, tx, actor, {
       action: 'mailbox_message.deleted',
       resourceType: 'mailbox_message',
@@ -260,27 +260,25 @@ export type RemovableMessage = Pick<
   | 'strippedRef'
   | 'htmlRef'
   | 'rawRef'
-> & {
-  /** JSON: what each refers to is `ref`. */
-  readonly attachments: string
-}
+> & { readonly attachments: readonly { readonly ref?: number }[] }
 
-/** Removes a message with its place in the index, in the counts and in its thread, which goes with its last; lets go of its parts. */
-export function removeMessage(app: App, tx: Tx, message: RemovableMessage): void {
+/** Takes a message away with all that counts it, and lets go of its content. Its thread goes with its last message. */
+export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: RemovableMessage): void {
   const statements = sql(tx.db)
+  const { mailboxId } = message
   unindexMessage(tx, message.id)
   statements.delete.run(message.id)
   if (statements.takeFromThread.get(message.threadId)?.messageCount === 0) {
     statements.deleteThread.run(message.threadId)
-    statements.takeThread.run(message.mailboxId)
+    statements.takeThread.run(mailboxId)
   }
   if (message.emailId === null) {
-    statements.takeFromMailbox.run(message.readAt === null ? 1 : 0, message.mailboxId)
-    uncountContact(tx, message.mailboxId, message.fromAddress)
+    statements.takeFromMailbox.run(message.readAt === null ? 1 : 0, mailboxId)
+    uncountContact(tx, mailboxId, message.fromAddress)
   }
-  const files = JSON.parse(message.attachments) as readonly { readonly ref?: number }[]
+  const { textRef, strippedRef, htmlRef, attachments, rawRef } = message
   dropContent(app, tx, {
-    content: [message.textRef, message.strippedRef, message.htmlRef, ...files.map(({ ref }) => ref)],
-    rawMail: [message.rawRef],
+    content: [textRef, strippedRef, htmlRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [rawRef],
   })
 }

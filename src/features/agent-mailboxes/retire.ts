@@ -18,15 +18,29 @@ const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, ema
   deleted_at IS NOT NULL AS isOfDeleted
   FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
 
+interface Row extends Omit<OldMessage, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
 const sql = prepared((db) => ({
-  after: db.prepare<OldMessage & { attachments: string }, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
-  byId: db.prepare<OldMessage & { attachments: string }, [number]>(`${SELECT} WHERE m.id = ?`),
+  after: db.prepare<Row, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
 }))
 
 /** Messages after a row id, in order; a row id grows with created_at. */
-export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] => sql(db).after.all(id, limit)
+export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
+  sql(db).after.all(id, limit).map(parsed)
 
-export const oldMessage = (db: Database, id: number): OldMessage | undefined => sql(db).byId.get(id) ?? undefined
+export function oldMessage(db: Database, id: number): OldMessage | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+const parsed = (row: Row): OldMessage => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
+})
 
 /** Removes a message; its thread and its contact go with the last of theirs. */
 export function retireMessage(app: App, tx: Tx, message: OldMessage): void {

@@ -14,13 +14,14 @@ export type HorizonKind = (typeof HORIZON_KINDS)[number]
 
 const HOUR_MS = hours(1)
 
-const keyOf = (kind: HorizonKind): string => `retention:${kind}`
+/** Under which it is kept in `meta`. */
+export const horizonKey = (kind: HorizonKind): string => `retention:${kind}`
 
 /** Time from which on every row of the kind is there, a full hour; 0: nothing was ever removed. */
-export const horizonOf = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, keyOf(kind)) ?? 0)
+export const horizonOf = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, horizonKey(kind)) ?? 0)
 
 /** Notes that rows from before `time` may be gone from this transaction on. Never goes back. */
 export function raiseHorizon(tx: Tx, kind: HorizonKind, time: Millis): void {
   const hour = Math.ceil(time / HOUR_MS) * HOUR_MS
-  if (hour > horizonOf(tx.db, kind)) setMeta(tx.db, keyOf(kind), String(hour))
+  if (hour > horizonOf(tx.db, kind)) setMeta(tx.db, horizonKey(kind), String(hour))
 }

@@ -8,6 +8,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { raiseHorizon } from './horizon.ts'
 
+// Totals that have no hour are kept under hour 0.
+const OLD_HOURS = 'SELECT hour FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour > 0 AND hour < ?3'
+
 const sql = prepared((db) => ({
   accountAfter: db.prepare<{ accountId: number }, [number]>(
     'SELECT account_id AS accountId FROM event_sequences WHERE account_id > ? ORDER BY account_id LIMIT 1',
@@ -17,11 +20,17 @@ const sql = prepared((db) => ({
     'SELECT seq, at FROM events WHERE account_id = ? ORDER BY seq LIMIT ?',
   ),
   deleteUpTo: db.prepare('DELETE FROM events WHERE account_id = ? AND seq <= ?'),
-  oldCounters: db.prepare<{ metric: string; hour: number }, [number, string, number, number]>(
-    'SELECT metric, hour FROM counters WHERE account_id = ? AND (metric, hour) > (?, ?) ORDER BY metric, hour LIMIT ?',
+  metricAfter: db.prepare<{ metric: string }, [number, string]>(
+    'SELECT metric FROM counters WHERE account_id = ? AND metric > ? ORDER BY metric LIMIT 1',
   ),
-  deleteCounter: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = ?'),
-  deleteEmptyCounter: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = ? AND value = 0'),
+  firstOld: db.prepare<{ hour: number }, [number, string, number]>(`${OLD_HOURS} LIMIT 1`),
+  firstEmpty: db.prepare<{ hour: number }, [number, string, number]>(`${OLD_HOURS} AND value = 0 LIMIT 1`),
+  deleteOld: db.prepare(
+    `DELETE FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour IN (${OLD_HOURS} LIMIT ?4)`,
+  ),
+  deleteEmpty: db.prepare(
+    `DELETE FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour IN (${OLD_HOURS} AND value = 0 LIMIT ?4)`,
+  ),
 }))
 
 /** The next account that ever had an event. */
@@ -38,50 +47,43 @@ export interface EventBound {
   readonly anyBefore: Millis
 }
 
-/** Removes up to `limit` of the oldest events of an account. False when there is nothing more to remove. */
-export function trimEvents(tx: Tx, accountId: number, bound: EventBound, limit: number): boolean {
+/** Whether the oldest event of an account is from before a time. */
+export const hasOldEvents = (db: Database, accountId: number, before: Millis): boolean =>
+  (sql(db).oldest.get(accountId, 1)?.at ?? Number.POSITIVE_INFINITY) < before
+
+/** Removes up to `limit` of the oldest events of an account; returns how many. */
+export function trimEvents(tx: Tx, accountId: number, bound: EventBound, limit: number): number {
   const rows = sql(tx.db).oldest.all(accountId, limit)
-  const firstKept = rows.findIndex(
-    ({ seq, at }) => at >= bound.before || (seq > bound.upTo && at >= bound.anyBefore),
-  )
+  const firstKept = rows.findIndex(({ seq, at }) => at >= bound.before || (seq > bound.upTo && at >= bound.anyBefore))
   const old = firstKept < 0 ? rows : rows.slice(0, firstKept)
   const last = old.at(-1)
-  if (!last) return false
+  if (!last) return 0
   raiseHorizon(tx, 'events', bound.before)
   sql(tx.db).deleteUpTo.run(accountId, last.seq)
-  return old.length === limit
+  return old.length
 }
-
-export interface CounterPlace {
-  readonly metric: string
-  readonly hour: number
-}
-
-/** Before all counters of an account. */
-export const FIRST_COUNTER: CounterPlace = { metric: '', hour: -1 }
 
 /** Beginnings of the names of counters that tell what happened in an hour; the others say what is there now. */
 const HISTORY = ['event:', 'sandbox:', 'stream:', 'complaint:', 'machine:']
 
+/** The name of the next counter of an account, in order; undefined after the last. Before all is `''`. */
+export const counterAfter = (db: Database, accountId: number, metric: string): string | undefined =>
+  sql(db).metricAfter.get(accountId, metric)?.metric
+
+/** Whether a counter has values that `trimCounter` removes. */
+export const hasOldCounter = (db: Database, accountId: number, metric: string, hour: number): boolean =>
+  statementsOf(db, metric).first.get(accountId, metric, hour) !== null
+
 /**
- * Looks at up to `limit` counters of an account after a place: those of an hour before `hour` go when they tell what happened in it, or when they are zero.
- * Returns how far it came; undefined: there are no more.
+ * Removes up to `limit` values of one counter from before an hour: all when it tells what happened, else those that are zero. Totals without an hour
+ * stay.
  */
-export function trimCounters(
-  tx: Tx,
-  accountId: number,
-  after: CounterPlace,
-  hour: number,
-  limit: number,
-): CounterPlace | undefined {
-  const { oldCounters, deleteCounter, deleteEmptyCounter } = sql(tx.db)
-  const rows = oldCounters.all(accountId, after.metric, after.hour, limit)
-  for (const row of rows) {
-    // Totals that have no hour are kept under hour 0.
-    if (row.hour === 0 || row.hour >= hour) continue
-    const isHistory = HISTORY.some((beginning) => row.metric.startsWith(beginning))
-    const statement = isHistory ? deleteCounter : deleteEmptyCounter
-    statement.run(accountId, row.metric, row.hour)
-  }
-  return rows.length < limit ? undefined : rows.at(-1)
+export function trimCounter(tx: Tx, accountId: number, metric: string, hour: number, limit: number): void {
+  statementsOf(tx.db, metric).remove.run(accountId, metric, hour, limit)
+}
+
+function statementsOf(db: Database, metric: string) {
+  const { firstOld, firstEmpty, deleteOld, deleteEmpty } = sql(db)
+  const isHistory = HISTORY.some((beginning) => metric.startsWith(beginning))
+  return isHistory ? { first: firstOld, remove: deleteOld } : { first: firstEmpty, remove: deleteEmpty }
 }

@@ -125,6 +125,7 @@ const filteredPage = prepared((db) =>
 )
 
 const sql = prepared((db) => ({
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
   // The page is found by index alone, then joined.
   page: db.prepare<Row, [number, number, number]>(
@@ -250,7 +251,7 @@ export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
-    removeInbound(app, tx, { ...email, attachments: JSON.stringify(email.attachments) })
+    removeInbound(app, tx, email)
     audit(app, tx, actor, {
       action: 'inbound_email.deleted',
       resourceType: 'inbound_email',
@@ -263,18 +264,21 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
 export type RemovableInbound = Pick<
   InboundEmail,
   'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
-> & {
-  /** JSON: what each refers to is `ref`. */
-  readonly attachments: string
-}
+> & { readonly attachments: readonly { readonly ref?: number }[] }
 
-/** Removes an inbound email and lets go of its parts; its event stays. */
-export function removeInbound(app: App, tx: Tx, email: RemovableInbound): void {
+/** Takes an inbound email away and lets go of its content; others that the same message made keep theirs. */
+export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: RemovableInbound): void {
+  const { headersRef, textRef, htmlRef, attachments, rawRef } = email
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
-  const files = JSON.parse(email.attachments) as readonly { readonly ref?: number }[]
   dropContent(app, tx, {
-    content: [email.headersRef, email.textRef, email.htmlRef, ...files.map(({ ref }) => ref)],
-    rawMail: [email.rawRef],
+    content: [headersRef, textRef, htmlRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [rawRef],
   })
+}
+
+/** The inbound email with a row id. */
+export function inboundById(db: Database, id: number): InboundEmail | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? inboundOf(row) : undefined
 }

@@ -12,12 +12,26 @@ export interface OldInbound extends RemovableInbound {
 const SELECT = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
   created_at AS createdAt FROM inbound_emails`
 
+interface Row extends Omit<OldInbound, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
 const sql = prepared((db) => ({
-  after: db.prepare<OldInbound, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
-  byId: db.prepare<OldInbound, [number]>(`${SELECT} WHERE id = ?`),
+  after: db.prepare<Row, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE id = ?`),
 }))
 
 /** Inbound emails after a row id, in order; a row id grows with created_at. */
-export const inboundAfter = (db: Database, id: number, limit: number): OldInbound[] => sql(db).after.all(id, limit)
+export const inboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
+  sql(db).after.all(id, limit).map(parsed)
 
-export const oldInbound = (db: Database, id: number): OldInbound | undefined => sql(db).byId.get(id) ?? undefined
+export function oldInbound(db: Database, id: number): OldInbound | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+const parsed = (row: Row): OldInbound => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldInbound['attachments'],
+})

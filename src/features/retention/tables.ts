@@ -4,7 +4,7 @@ import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
 export const retentionLeft = sqliteTable(
   'retention_left',
   {
-    /** Index into KINDS. */
+    /** Index into WALKS. */
     kind: integer('kind').notNull(),
     rowId: integer('row_id').notNull(),
   },

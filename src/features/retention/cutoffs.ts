@@ -1,0 +1,70 @@
+/**
+ * @module Before which time what goes: by age, or by the budget when that is over. Budgets are measured by a Worker of its own, and the longer that takes
+ * the less often.
+ */
+import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { days } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
+import { hasGarbage } from '../content/sweep.ts'
+import { BUDGETED, type Budgeted, budgetsOf, type Cutoffs } from './budgets.ts'
+import type { MeasureAnswer, MeasureRequest } from './measure-worker.ts'
+
+/** A measure takes at most this part of the time. */
+const MEASURE_PART = 0.02
+
+export const agesOf = (config: Config): Readonly<Record<Budgeted, number>> => ({
+  content: config.contentDays,
+  events: config.eventsDays,
+  inbound: config.inboundDays,
+  logs: config.logsDays,
+})
+
+/** What goes from before which time by age alone. */
+export const agedCutoffs = (config: Config, now: Millis): Readonly<Record<Budgeted, Millis>> => {
+  const ages = agesOf(config)
+  return Object.fromEntries(BUDGETED.map((kind) => [kind, now - days(ages[kind])])) as Record<Budgeted, Millis>
+}
+
+interface LastMeasure {
+  readonly at: Millis
+  readonly tookMs: number
+}
+
+const lastMeasures = new WeakMap<App, LastMeasure>()
+
+/** What has to go for the budgets now; nothing when it was measured lately or nothing is over. Never rejects. */
+export async function budgetCutoffs(app: App): Promise<Cutoffs> {
+  const last = lastMeasures.get(app)
+  const now = app.clock.monotonicMs()
+  if (last && now - last.at < last.tookMs / MEASURE_PART) return {}
+  try {
+    const cutoffs = await measureInWorker({ dataDir: app.config.dataDir, budgets: budgetsOf(app.config) })
+    // Parts that were let go of are still there until they are swept: their place is not to be made twice.
+    const isSwept = !hasGarbage(app.db)
+    return isSwept ? cutoffs : { ...pick(cutoffs, 'events'), ...pick(cutoffs, 'logs') }
+  } catch (error) {
+    app.log.warn({ err: error }, 'what the data use could not be measured; budgets are looked at again later')
+    return {}
+  } finally {
+    lastMeasures.set(app, { at: app.clock.monotonicMs(), tookMs: app.clock.monotonicMs() - now })
+  }
+}
+
+const pick = (cutoffs: Cutoffs, kind: Budgeted): Cutoffs => {
+  const cutoff = cutoffs[kind]
+  return cutoff === undefined ? {} : { [kind]: cutoff }
+}
+
+function measureInWorker(request: MeasureRequest): Promise<Cutoffs> {
+  const worker = startWorker('measure')
+  return new Promise<Cutoffs>((resolve, reject) => {
+    worker.onmessage = ({ data }: MessageEvent<MeasureAnswer>) => {
+      if (data.cutoffs) resolve(data.cutoffs)
+      else reject(new Error(data.error ?? 'no answer'))
+    }
+    worker.onerror = (event) => reject(new Error(event.message))
+    worker.postMessage(request)
+  }).finally(() => worker.terminate())
+}

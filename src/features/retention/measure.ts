@@ -1,0 +1,170 @@
+/**
+ * @module What the database and the content stores use, by kind. Reads every page of the database, so it belongs into a Worker or a command, never onto the
+ * main thread of a service. Changes nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { monthName, monthOfName } from '#platform/content/read.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+
+/** Kinds of tables. */
+export const GROUPS = ['logs', 'events', 'figures', 'webhooks', 'contacts', 'inbound', 'audit', 'other'] as const
+export type Group = (typeof GROUPS)[number]
+
+/** Which tables belong together; those that no name here begins are `other`. */
+const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
+  logs: [
+    'emails',
+    'recipients',
+    'idempotency_keys',
+    'batch_replies',
+    'opens',
+    'link_clicks',
+    'click_marks',
+    'dead_letters',
+    'complaints',
+    'operations',
+    'broadcasts',
+    'broadcast_recipients',
+  ],
+  events: ['events', 'event_sequences'],
+  figures: ['counters', 'daily_figures'],
+  webhooks: ['webhooks', 'webhook_deliveries'],
+  contacts: [
+    'contacts',
+    'contact_lists',
+    'contact_imports',
+    'contact_mails',
+    'confirmation_asks',
+    'form_asks',
+    'suppressions',
+  ],
+  inbound: [
+    'inbound_emails',
+    'inbound_receipts',
+    'mailbox_messages',
+    'mailbox_threads',
+    'mailbox_contacts',
+    'mailbox_auto_replies',
+    'mailbox_search',
+    'operator_mail',
+    'received_reports',
+  ],
+  audit: ['audit_logs'],
+}
+
+const GROUP_OF = new Map(
+  Object.entries(TABLES).flatMap(([group, tables]) => tables.map((table) => [table, group as Group] as const)),
+)
+
+/** The kind of a table; a search index has tables of its own, named after it. */
+const groupOf = (table: string): Group =>
+  GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(/_(?:data|idx|docsize|config|content)$/, '')) ?? 'other'
+
+export interface DatabaseUse {
+  /** Of all pages, in bytes; what is in the WAL is in it. */
+  readonly bytes: number
+  /** Of pages that nothing is in, which the next rows take, or which are given back. */
+  readonly freeBytes: number
+  /** With their indexes. */
+  readonly groups: Readonly<Record<Group, number>>
+  /** Bytes of an event, with its part of the indexes; 0 when there are none. */
+  readonly bytesOfEvent: number
+  /** Bytes of an email, with all of its kind. */
+  readonly bytesOfEmail: number
+}
+
+const pragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
+  db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
+
+/** Looks at every page, of one moment when the connection is in a read transaction. */
+export function measureDatabase(db: Database): DatabaseUse {
+  const pageSize = pragma(db, 'page_size')
+  const bytes = pragma(db, 'page_count') * pageSize
+  const freeBytes = pragma(db, 'freelist_count') * pageSize
+  const trees = db
+    .query<{ name: string; tableName: string | null; bytes: number; cells: number }, []>(
+      `SELECT d.name, s.tbl_name AS tableName, d.pgsize AS bytes, d.ncell AS cells
+       FROM dbstat d LEFT JOIN sqlite_schema s ON s.name = d.name WHERE d.aggregate = TRUE`,
+    )
+    .all()
+  const groups = Object.fromEntries(GROUPS.map((group) => [group, 0])) as Record<Group, number>
+  for (const tree of trees) groups[groupOf(tree.tableName ?? tree.name)] += tree.bytes
+  // What dbstat leaves out: the pages that tell the parents of others.
+  const seen = Object.values(groups).reduce((sum, part) => sum + part, 0)
+  groups.other += Math.max(0, bytes - freeBytes - seen)
+  const rows = (name: string): number => trees.find((tree) => tree.name === name)?.cells ?? 0
+  const each = (group: Group, count: number): number => (count === 0 ? 0 : groups[group] / count)
+  return {
+    bytes,
+    freeBytes,
+    groups,
+    bytesOfEvent: each('events', rows('events')),
+    bytesOfEmail: each('logs', rows('emails')),
+  }
+}
+
+/** A month of a content store. */
+export interface MonthUse {
+  /** `2026-11`. */
+  readonly month: string
+  /** Of its files on the disk. */
+  readonly bytes: number
+  /** Of that: pages of its database that nothing is in. */
+  readonly freeBytes: number
+}
+
+/** What the months of a content store use, oldest first. One that is dropped meanwhile is left out. */
+export function measureStore(folder: string): MonthUse[] {
+  if (!existsSync(folder)) return []
+  const months = Map.groupBy(readdirSync(folder), monthOfName)
+  return [...months]
+    .flatMap(([month, names]) =>
+      month === undefined
+        ? []
+        : [
+            {
+              month: monthName(month),
+              bytes: names.reduce((sum, name) => sum + allocated(join(folder, name)), 0),
+              freeBytes: freeIn(join(folder, `${monthName(month)}.db`)),
+            },
+          ],
+    )
+    .sort((a, b) => (a.month < b.month ? -1 : 1))
+}
+
+function freeIn(path: string): number {
+  if (!existsSync(path)) return 0
+  const db = openReadOnly(path)
+  try {
+    return pragma(db, 'freelist_count') * pragma(db, 'page_size')
+  } finally {
+    db.close()
+  }
+}
+
+/** Bytes that a file, or a folder with all that is in it, takes of the disk, as du(1) counts them. What vanishes meanwhile counts nothing. */
+export function allocated(path: string): number {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (!found) return 0
+  const own = (found.blocks ?? 0) * BLOCK_BYTES
+  if (!found.isDirectory()) return own
+  return entriesOf(path).reduce((sum, { name }) => sum + allocated(join(path, name)), own)
+}
+
+/** Unit of st_blocks, whatever the file system has. */
+const BLOCK_BYTES = 512
+
+function entriesOf(path: string): Dirent[] {
+  try {
+    return readdirSync(path, { withFileTypes: true })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/** Bytes in use of a store, without what is free in its databases. */
+export const usedOf = (months: readonly MonthUse[]): number =>
+  months.reduce((sum, { bytes, freeBytes }) => sum + Math.max(0, bytes - freeBytes), 0)

@@ -1,0 +1,33 @@
+/** @module How much is done in one transaction: as many rows as take some milliseconds here, on this disk, with this cache. */
+import type { Clock } from '#platform/clock.ts'
+
+/** What one transaction of retention should take: requests wait for it. Its commit comes on top. */
+const WANTED_MS = 2.5
+const LEAST_ROWS = 10
+const MOST_ROWS = 500
+const FIRST_ROWS = 50
+
+export interface Pace {
+  /** Rows for the next transaction. */
+  readonly rows: number
+  /** Runs the work of a transaction on so many rows and learns from how long it takes. */
+  run<T>(work: () => T): T
+}
+
+export function createPace(clock: Pick<Clock, 'monotonicMs'>): Pace {
+  let rows = FIRST_ROWS
+  return {
+    get rows() {
+      return rows
+    },
+    run(work) {
+      const beganMs = clock.monotonicMs()
+      const result = work()
+      const tookMs = clock.monotonicMs() - beganMs
+      // A clock that stands still says nothing.
+      if (tookMs > 0)
+        rows = Math.round(Math.min(MOST_ROWS, rows * 1.5, Math.max(LEAST_ROWS, (rows * WANTED_MS) / tookMs)))
+      return result
+    },
+  }
+}

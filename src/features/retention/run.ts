@@ -1,0 +1,144 @@
+/**
+ * @module Retention: what is older than its age, or beyond the budget of its kind, goes; the oldest first, a few rows in each transaction, so that requests
+ * get in between. Mail that is not over is never touched. A run that ends early, by a crash or a full disk, is gone on with by the next.
+ */
+import type { App } from '#features/app.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import type { Committer } from '#platform/db/commit.ts'
+import { releasePages } from '#platform/db/scrub.ts'
+import { days, hours } from '#platform/units.ts'
+import { trimAuditLog } from '../audit-logs/trim.ts'
+import { horizonOf } from '../events/horizon.ts'
+import {
+  accountWithEventsAfter,
+  counterAfter,
+  hasOldCounter,
+  hasOldEvents,
+  trimCounter,
+  trimEvents,
+} from '../events/trim.ts'
+import { firstNeededSeq } from '../webhooks/needed.ts'
+import type { Budgeted } from './budgets.ts'
+import { agedCutoffs, budgetCutoffs } from './cutoffs.ts'
+import { createPace, type Pace } from './pace.ts'
+import { goThrough, type OldRow, type Walk } from './walk.ts'
+import {
+  broadcastContentWalk,
+  broadcastWalk,
+  contentWalk,
+  emailWalk,
+  inboundWalk,
+  mailboxWalk,
+  operationWalk,
+} from './walks.ts'
+
+/** Rows that went, or lost their content, by kind. */
+export type Removed = Readonly<Record<Budgeted | 'audit', number>>
+
+/** An event that a webhook has not taken yet is kept so much longer than others. */
+const WAITED_FOR_FACTOR = 1.1
+/** Rates are of the last weeks, figures of a year: counters by hour are kept at least so long. */
+const COUNTERS_DAYS = 400
+/** Free pages up to this part of a file are left for what comes next. */
+const FREE_PART = 0.05
+
+/** Removes what is due now; resolves with what went. One run at a time. @param signal no further step is begun once it is aborted */
+export async function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<Removed> {
+  const now = app.clock.now()
+  const before: Record<Budgeted, Millis> = { ...agedCutoffs(app.config, now) }
+  for (const [kind, cutoff] of Object.entries(await budgetCutoffs(app)) as [Budgeted, Millis][]) {
+    if (cutoff <= before[kind]) continue
+    app.log.warn({ kind, before: new Date(cutoff).toISOString() }, 'a kind of data is over its budget; the oldest goes')
+    before[kind] = cutoff
+  }
+  const pass = <Row extends OldRow>(walk: Walk<Row>, cutoff: Millis): Promise<number> =>
+    // Each kind of rows has a cost of its own.
+    goThrough(app, walk, cutoff, { pace: createPace(app.clock), signal })
+  const removed = {
+    content: (await pass(contentWalk, before.content)) + (await pass(broadcastContentWalk, before.content)),
+    events: await passEvents(app, before.events, signal),
+    inbound: (await pass(inboundWalk, before.inbound)) + (await pass(mailboxWalk, before.inbound)),
+    logs: await pass(emailWalk, before.logs),
+    audit: await trimAuditLog(app, now - days(app.config.auditDays)),
+  }
+  await pass(broadcastWalk, before.logs)
+  await pass(operationWalk, before.logs)
+  await passCounters(app, signal)
+  if (!signal.aborted) await giveBackSpace(app)
+  if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed what was too old')
+  return removed
+}
+
+/** The events of each account, from the oldest on. */
+async function passEvents(app: App, before: Millis, signal: AbortSignal): Promise<number> {
+  const anyBefore = app.clock.now() - days(app.config.eventsDays * WAITED_FOR_FACTOR)
+  const pace = createPace(app.clock)
+  let removed = 0
+  for (let accountId: number | undefined = 0; ; ) {
+    accountId = accountWithEventsAfter(app.db, accountId)
+    if (accountId === undefined || signal.aborted) return removed
+    removed += await passEventsOf(app, accountId, { before, anyBefore }, pace, signal)
+    await giveWay()
+  }
+}
+
+async function passEventsOf(
+  app: App,
+  accountId: number,
+  times: { readonly before: Millis; readonly anyBefore: Millis },
+  pace: Pace,
+  signal: AbortSignal,
+): Promise<number> {
+  let removed = 0
+  if (!hasOldEvents(app.db, accountId, times.before)) return 0
+  for (let isMore = true; isMore && !signal.aborted; ) {
+    const went = await app.commit.write((tx) =>
+      pace.run(() => {
+        const needed = firstNeededSeq(tx.db, accountId)
+        const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
+        const limit = pace.rows
+        return { limit, count: trimEvents(tx, accountId, { ...times, upTo }, limit) }
+      }),
+    )
+    removed += went.count
+    isMore = went.count === went.limit
+    await giveWay()
+  }
+  return removed
+}
+
+/** Counters of hours that nobody asks about any more. Totals that a list is counted with go only when they are zero. */
+async function passCounters(app: App, signal: AbortSignal): Promise<void> {
+  const horizon = Math.min(horizonOf(app.db, 'events'), app.clock.now() - days(COUNTERS_DAYS))
+  const hour = Math.floor(horizon / hours(1))
+  if (hour <= 0) return
+  const pace = createPace(app.clock)
+  for (let accountId: number | undefined = 0; ; ) {
+    accountId = accountWithEventsAfter(app.db, accountId)
+    if (accountId === undefined) return
+    const owner = accountId
+    for (let metric: string | undefined = ''; ; ) {
+      metric = counterAfter(app.db, owner, metric)
+      if (metric === undefined || signal.aborted) break
+      const name = metric
+      while (hasOldCounter(app.db, owner, name, hour)) {
+        if (signal.aborted) return
+        await app.commit.write((tx) => pace.run(() => trimCounter(tx, owner, name, hour, pace.rows)))
+      }
+      await giveWay()
+    }
+  }
+}
+
+/** Free pages go back to the file system, but for some that are taken by what comes next. */
+async function giveBackSpace(app: App): Promise<void> {
+  const stores = [...app.content.committers(), ...app.rawMail.committers()].map(({ committer }) => committer)
+  for (const committer of [app.commit, ...stores]) await release(committer)
+}
+
+async function release(committer: Committer): Promise<void> {
+  const count = (name: string): number =>
+    committer.db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
+  const spare = count('freelist_count') - Math.ceil(count('page_count') * FREE_PART)
+  if (spare > 0) await releasePages(committer, spare)
+}

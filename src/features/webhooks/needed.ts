@@ -1,0 +1,33 @@
+/** @module Which events webhooks are still to be told of: those are kept longer than others. Reads only. */
+import type { Database } from 'bun:sqlite'
+import { prepared } from '#platform/db/open.ts'
+
+const sql = prepared((db) => ({
+  cursor: db.prepare<{ seq: number | null }, [number]>(
+    'SELECT min(cursor_seq) AS seq FROM webhooks WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NULL',
+  ),
+  // By index: each route costs one look, whatever its mail.
+  ofRoutes: db.prepare<{ seq: number | null }, [number]>(
+    `SELECT min((SELECT event_seq FROM inbound_emails i WHERE i.route_id = w.route_id AND event_seq > cursor_seq ORDER BY event_seq LIMIT 1)) AS seq
+     FROM webhooks w WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NOT NULL`,
+  ),
+  pending: db.prepare<{ seq: number | null }, [number]>(
+    `SELECT min(seq) AS seq FROM webhooks JOIN webhook_deliveries ON webhook_id = webhooks.id
+     WHERE account_id = ? AND next_at IS NOT NULL AND seq IS NOT NULL`,
+  ),
+}))
+
+/**
+ * Number of the first event of an account that a webhook may still have to be told of; undefined: none of those that there are. A webhook that is off is
+ * told nothing of what happened meanwhile, so it needs none.
+ */
+export function firstNeededSeq(db: Database, accountId: number): number | undefined {
+  const { cursor, ofRoutes, pending } = sql(db)
+  const told = cursor.get(accountId)?.seq
+  const needed = [
+    told == null ? null : told + 1,
+    ofRoutes.get(accountId)?.seq ?? null,
+    pending.get(accountId)?.seq ?? null,
+  ].filter((seq) => seq !== null)
+  return needed.length === 0 ? undefined : Math.min(...needed)
+}
