@@ -100,8 +100,8 @@ test('either header is enough, and both may say the same', async () => {
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
-  // A page below /t, /u or /confirm is about a token or a host; that of none is a 404, which no key changes.
-  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : 200
+  // A page below /t, /u or /confirm is about a token or a host; that of none is a 404, which no key changes. /billing/stripe wants a signature.
+  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : path === '/billing/stripe' ? 400 : 200
   for (const headers of [
     {},
     { authorization: 'Bearer wrong' },

@@ -10,7 +10,7 @@ import { accountOfActor } from '../accounts/accounts.ts'
 import { isPlan, PLANS, planTerms } from '../accounts/plans.ts'
 import { type BillingState, billingOf, setCustomer } from '../accounts/subscription.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { failed, isBillingConfigured, isMissing, requireBilling, withStripe } from './stripe.ts'
+import { isBillingConfigured, isMissing, nonsense, requireBilling, withStripe } from './stripe.ts'
 
 export interface CheckoutInput {
   readonly plan: string
@@ -46,7 +46,7 @@ export async function startCheckout(app: App, actor: Actor, input: CheckoutInput
         cancel_url: input.cancelUrl,
       }),
     )
-    return webUrlOf(session)
+    return webUrlOf(app, session)
   })
 }
 
@@ -58,7 +58,7 @@ export async function openPortal(app: App, actor: Actor, returnUrl: string): Pro
   if (customerId === null) throw noSubscription()
   return withStripe(app, async (stripe) => {
     try {
-      return webUrlOf(await stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))
+      return webUrlOf(app, await stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))
     } catch (error) {
       throw isMissing(error, 'customer') ? noSubscription() : error
     }
@@ -100,8 +100,8 @@ function isWebUrl(text: unknown): text is string {
 }
 
 /** Where a session leads; what Stripe answers is not believed to be a URL. */
-function webUrlOf({ url }: { readonly url?: unknown }): string {
-  if (!isWebUrl(url)) throw failed()
+function webUrlOf(app: App, { url }: { readonly url?: unknown }): string {
+  if (!isWebUrl(url)) throw nonsense(app, 'the URL of a session')
   return url
 }
 
@@ -133,7 +133,7 @@ async function makeCustomer(app: App, actor: Actor, stripe: Stripe, gone: string
     { idempotencyKey: `tassis-${key}` },
   )
   const id: unknown = made.id
-  if (typeof id !== 'string' || id === '' || id.length > 255) throw failed()
+  if (typeof id !== 'string' || id === '' || id.length > 255) throw nonsense(app, 'the id of a customer')
   return app.commit.write((tx) => {
     const current = billingOf(tx.db, actor.accountId).customerId
     if (current !== gone && current !== null) return current

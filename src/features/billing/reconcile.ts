@@ -18,7 +18,7 @@ import {
   setSubscription,
 } from '../accounts/subscription.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { failed, isBillingConfigured, isMissing, withStripe } from './stripe.ts'
+import { isBillingConfigured, isMissing, nonsense, withStripe } from './stripe.ts'
 
 /** Stripe repeats an event for three days by itself, for thirty by hand. */
 const KEPT_EVENT_DAYS = 60
@@ -61,8 +61,8 @@ const ListedInvoices = Type.Object({ data: Type.Array(Type.Object({ amount_paid:
 type Listed = Static<typeof ListedSubscriptions>['data'][number]
 
 /** The value, once it is of this shape; a 502 otherwise. */
-function shaped<T extends TSchema>(schema: T, value: unknown): Static<T> {
-  if (!Value.Check(schema, value)) throw failed()
+function shaped<T extends TSchema>(app: App, what: string, schema: T, value: unknown): Static<T> {
+  if (!Value.Check(schema, value)) throw nonsense(app, what)
   return value
 }
 
@@ -122,18 +122,20 @@ interface Bought {
 
 function boughtBy(app: App, customerId: string, before: BillingState): Promise<Bought> {
   return withStripe(app, async (stripe) => {
-    const subscription = newest(await liveOf(stripe, customerId))
+    const subscription = newest(await liveOf(app, stripe, customerId))
     if (!subscription) return { subscription, isSettled: false }
     // Once settled, a subscription stays so.
     const isKnown = subscription.id === before.subscriptionId && !before.quotaHeld
-    return { subscription, isSettled: isKnown || (await hasPaid(stripe, subscription.id)) }
+    return { subscription, isSettled: isKnown || (await hasPaid(app, stripe, subscription.id)) }
   })
 }
 
-async function liveOf(stripe: Stripe, customerId: string): Promise<Listed[]> {
+async function liveOf(app: App, stripe: Stripe, customerId: string): Promise<Listed[]> {
   try {
     // Without those that have ended.
     const { data } = shaped(
+      app,
+      'subscriptions',
       ListedSubscriptions,
       await stripe.subscriptions.list({ customer: customerId, limit: 100, expand: ['data.customer'] }),
     )
@@ -153,8 +155,10 @@ const newest = (subscriptions: readonly Listed[]): Listed | undefined =>
     undefined,
   )
 
-async function hasPaid(stripe: Stripe, subscriptionId: string): Promise<boolean> {
+async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promise<boolean> {
   const { data } = shaped(
+    app,
+    'invoices',
     ListedInvoices,
     await stripe.invoices.list({ subscription: subscriptionId, status: 'paid', limit: 100 }),
   )
@@ -207,23 +211,26 @@ function inTurn(app: App, customerId: string, work: () => Promise<void>): Promis
   return turn
 }
 
-/** Asks for every customer, one after the other: for events that never came. Ends at the first that cannot be asked. */
+/** Asks for every customer, one after the other: for events that never came. Ends when Stripe cannot be asked. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {
   if (!isBillingConfigured(app.config)) return
+  for (let last = ''; ; ) {
+    const customers = customersAfter(app.db, last, SLICE)
+    for (const customer of customers) if (signal.aborted || !(await couldReconcile(app, customer))) return
+    const next = customers.at(-1)
+    if (next === undefined) return
+    last = next
+  }
+}
+
+/** False when Stripe cannot be asked at the moment; what it refuses for one customer is logged and says nothing of others. */
+async function couldReconcile(app: App, customerId: string): Promise<boolean> {
   try {
-    for (let last = ''; ; ) {
-      const customers = customersAfter(app.db, last, SLICE)
-      for (const customer of customers) {
-        if (signal.aborted) return
-        await reconcile(app, customer)
-      }
-      const next = customers.at(-1)
-      if (next === undefined) return
-      last = next
-    }
+    await reconcile(app, customerId)
+    return true
   } catch (error) {
-    // Logged where it was made.
     if (!(error instanceof AppError)) throw error
+    return error.status !== 503
   }
 }
 

@@ -25,7 +25,7 @@ import {
 const tags = ['Billing']
 
 /** Pages of Stripe that an account may ask for: each is a call there. */
-const SESSIONS: Rate = { burst: 10, ratePerSecond: 10 / 60 }
+const SESSIONS: Rate = { burst: 30, ratePerSecond: 10 / 60 }
 
 export function billingRoutes(app: App) {
   const sessions = createRateLimiter(app.clock)

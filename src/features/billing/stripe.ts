@@ -47,7 +47,7 @@ const underWay = new WeakMap<App, { calls: number }>()
 
 /**
  * Does `call` with a client of Stripe, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be asked now, 502 `billing_failed` when
- * it refuses, 422 for a URL of the client's that it refuses, and whatever AppError `call` throws.
+ * it refuses, 422 for a URL of the client's that it refuses, and whatever else `call` throws.
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
@@ -60,7 +60,7 @@ export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<
   try {
     return await call(clientOf(app.config, ending.signal))
   } catch (error) {
-    throw refusalOf(app, error)
+    throw error instanceof Stripe.errors.StripeError ? refusalOf(app, error) : error
   } finally {
     timer.cancel()
     // What runs on beside a part that failed ends with it.
@@ -84,7 +84,7 @@ function clientOf({ stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): 
   })
 }
 
-/** A fetch that reads the whole body: no more of it than is allowed, and until the signal. */
+/** A fetch that reads the whole body, an object in JSON: no more of it than is allowed, and until the signal. What it throws becomes an error of the library. */
 const boundedFetch = (signal: AbortSignal): typeof fetch =>
   Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchWhole(url, init, signal), {
     preconnect: () => undefined,
@@ -107,7 +107,11 @@ async function fetchWhole(url: string | URL | Request, init: RequestInit, signal
     }
     chunks.push(value)
   }
-  return new Response(Buffer.concat(chunks), { status: response.status, headers: response.headers })
+  const text = Buffer.concat(chunks).toString()
+  // The library takes for granted that it is an object.
+  const body: unknown = JSON.parse(text)
+  if (typeof body !== 'object' || body === null) throw new Error('the answer is no object')
+  return new Response(text, { status: response.status, headers: response.headers })
 }
 
 /** Whether Stripe said that what was named is not there (any more). */
@@ -119,8 +123,7 @@ export const isMissing = (error: unknown, param?: string): boolean =>
 /** Fields of ours that Stripe may find wrong, though they are URLs. */
 const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']
 
-function refusalOf({ log }: App, error: unknown): AppError {
-  if (error instanceof AppError) return error
+function refusalOf({ log }: App, error: InstanceType<typeof Stripe.errors.StripeError>): AppError {
   if (error instanceof Stripe.errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
     return invalid(error.param ?? '', 'The payment provider does not take this URL; give a public one.', 'invalid_url')
   log.error(loggedOf(error), 'the payment provider did not do what was asked')
@@ -130,9 +133,8 @@ function refusalOf({ log }: App, error: unknown): AppError {
 }
 
 /** Not the message: Stripe repeats in it parts of the key, and of what was sent. */
-function loggedOf(error: unknown): Record<string, string | number> {
+function loggedOf(error: InstanceType<typeof Stripe.errors.StripeError>): Record<string, string | number> {
   const short = (value: unknown): string => String(value ?? '').slice(0, LONGEST_LOGGED)
-  if (!(error instanceof Stripe.errors.StripeError)) return { kind: error instanceof Error ? error.name : 'unknown' }
   return {
     kind: error.type,
     code: short(error.code),
@@ -141,8 +143,13 @@ function loggedOf(error: unknown): Record<string, string | number> {
   }
 }
 
-/** 502 `billing_failed`: Stripe refused, or answered what cannot be. */
-export const failed = (): AppError =>
+/** 502 `billing_failed` for an answer that cannot be; says in the log of what. */
+export function nonsense({ log }: Pick<App, 'log'>, what: string): AppError {
+  log.error({ what }, 'the payment provider answered what cannot be')
+  return failed()
+}
+
+const failed = (): AppError =>
   new AppError(
     502,
     'billing_failed',
