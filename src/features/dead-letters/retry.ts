@@ -4,9 +4,10 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { accountOfActor, requireSending } from '../accounts/accounts.ts'
+import { requireSending, sendingAccount } from '../accounts/accounts.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { laneOf } from '../emails/lanes.ts'
+import { isContentGone } from '../emails/retire.ts'
 import { requeueFinished, type Status } from '../emails/status.ts'
 import type { DeadLetterReason } from './add.ts'
 import { type DeadLetter, getDeadLetter } from './read.ts'
@@ -24,12 +25,17 @@ const ENDED_AS: Readonly<Record<DeadLetterReason, Status>> = {
 
 /**
  * Puts the recipient of a dead letter back into the queue, due now and with a new time until expiry, and removes the letter. 404 for an unknown
- * id, 403 while the account is paused. A receiver that has an `uncertain` message already gets it a second time.
+ * id, 403 while the account is paused, 409 when its content is no longer kept. A receiver that has an `uncertain` message already gets it a second time.
  */
 export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {
-    requireSending(accountOfActor(app.config, tx.db, actor.accountId))
+    requireSending(sendingAccount(app.config, tx.db, actor.accountId))
     const letter = getDeadLetter(tx.db, actor.accountId, id)
+    if (isContentGone(tx.db, letter.emailId))
+      throw conflict(
+        'content_not_kept',
+        'The content of this email is no longer kept, so it cannot be sent again; send a new email.',
+      )
     const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
     const lane = laneOf({ accountId: actor.accountId, domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
     const nextAt = app.clock.now()

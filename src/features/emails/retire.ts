@@ -51,6 +51,9 @@ const sql = prepared((db) => ({
   lastEvent: db.prepare<{ at: Millis | null }, [number]>(
     `SELECT max(at) AS at FROM events WHERE email_id = ? AND type NOT IN (${BY_PEOPLE})`,
   ),
+  content: db.prepare<Pick<OldEmail, 'htmlRef' | 'textRef' | 'attachments'> & { sizeBytes: number }, [number]>(
+    'SELECT html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?',
+  ),
   dropRefs: db.prepare('UPDATE emails SET html_ref = NULL, text_ref = NULL, attachments = ? WHERE id = ?'),
   deleteKey: db.prepare('DELETE FROM idempotency_keys WHERE account_id = ? AND key_hash = ? AND email_id = ?'),
   deleteRecipients: db.prepare('DELETE FROM recipients WHERE email_id = ?'),
@@ -81,21 +84,13 @@ export const isOverSince = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'up
 export const attachmentsOf = (json: string | null): StoredAttachment[] =>
   json === null ? [] : (JSON.parse(json) as StoredAttachment[])
 
-/** Whether an email had content and has lost it by its age. */
-export function isContentGone({
-  htmlRef,
-  textRef,
-  attachments,
-  sizeBytes,
-}: {
-  readonly htmlRef: ContentRef | null
-  readonly textRef: ContentRef | null
-  readonly attachments: string | null
-  readonly sizeBytes: number
-}): boolean {
-  const files = attachmentsOf(attachments)
+/** Whether an email had content and has lost it by its age, so that it cannot be sent again. */
+export function isContentGone(db: Database, emailId: number): boolean {
+  const email = sql(db).content.get(emailId)
+  if (!email) return false
+  const files = attachmentsOf(email.attachments)
   if (files.some(({ ref }) => ref === undefined)) return true
-  return htmlRef === null && textRef === null && files.length === 0 && sizeBytes > 0
+  return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
 }
 
 /** Lets go of the bodies and attachments of an email; what it was and what its attachments were called stays. */
