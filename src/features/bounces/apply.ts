@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { resolveDeadLetter } from '../dead-letters/resolve.ts'
 import { suppressRecipient } from '../delivery/outcome.ts'
 import { bounceLate, confirmUncertain, type Status, statusName } from '../emails/status.ts'
@@ -92,13 +93,11 @@ function bounce(app: App, tx: Tx, recipient: MatchedRecipient, reported: Reporte
     {
       bounceType,
       bounceCategory,
-      lastError: reason,
-      smtpResponse: diagnostic ?? undefined,
+      ...(!isErased(recipient) && { lastError: reason, smtpResponse: diagnostic ?? undefined }),
       data: {
-        ...reportedData(reported),
+        ...(!isErased(recipient) && { ...reportedData(reported), reason }),
         bounce_type: bounceType,
         bounce_category: bounceCategory,
-        reason,
       },
     },
   )
@@ -110,11 +109,16 @@ function bounce(app: App, tx: Tx, recipient: MatchedRecipient, reported: Reporte
 
 function confirm(tx: Tx, recipient: MatchedRecipient, reported: ReportedRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
-  const facts = { smtpResponse: reported.diagnostic ?? undefined, data: reportedData(reported) }
+  const facts = isErased(recipient)
+    ? {}
+    : { smtpResponse: reported.diagnostic ?? undefined, data: reportedData(reported) }
   if (!confirmUncertain(tx, { recipientId, emailId, now }, facts)) return false
   resolveDeadLetter(tx, recipientId)
   return true
 }
+
+/** What a receiver writes names the address nearly always. */
+const isErased = ({ address }: MatchedRecipient): boolean => address === ERASED_ADDRESS
 
 const reportedData = ({ diagnostic, remoteMta }: ReportedRecipient) => ({
   smtp_response: diagnostic,

@@ -177,15 +177,16 @@ export class CaptureStore {
     return sql(this.db).newest.all(limit)
   }
 
-  /** Removes what was captured of emails; resolves when that is on disk. */
-  async remove(emailIds: readonly number[]): Promise<void> {
-    if (emailIds.length === 0) return
-    await this.committer.write((tx) => {
-      let bytes = 0
-      for (const id of emailIds) for (const { storedBytes } of sql(tx.db).removeOfEmail.all(id)) bytes += storedBytes
+  /** Removes what was captured of emails; resolves with how many captures that were, once it is on disk. */
+  async remove(emailIds: readonly number[]): Promise<number> {
+    // Nearly always there are none.
+    if (!emailIds.some((id) => sql(this.db).ofEmail.get(id) !== null)) return 0
+    return this.committer.write((tx) => {
+      const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
       tx.afterCommit(() => {
-        this.#totalBytes -= bytes
+        this.#totalBytes -= removed.reduce((sum, { storedBytes }) => sum + storedBytes, 0)
       })
+      return removed.length
     })
   }
 

@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { countDaily, domainOfAddress } from '../events/figures.ts'
 import { count, record } from '../events/record.ts'
 import { countFigure } from '../streams/figures.ts'
@@ -177,13 +178,15 @@ const MOST_REPORTER_CHARACTERS = 200
 /** False when the recipient has complained before. */
 function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
+  // The report has the address that was erased.
+  const isErased = recipient?.address === ERASED_ADDRESS
   const inserted = sql(tx.db).insert.get(
     email.accountId,
     email.id,
     recipient?.id ?? null,
     feedbackType,
     (userAgent ?? reportingMta)?.slice(0, MOST_REPORTER_CHARACTERS) ?? null,
-    at.rawRef,
+    isErased ? null : at.rawRef,
     at.now,
   )
   if (inserted) countReport(tx, email, recipient, { feedbackType, createdAt: at.now }, 1)

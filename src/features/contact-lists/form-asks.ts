@@ -40,6 +40,8 @@ const sql = prepared((db) => ({
   ),
   insert: db.prepare('INSERT INTO form_asks (mailbox, contact, asked_at) VALUES (?, ?, ?)'),
   removeUnsent: db.prepare('DELETE FROM form_asks WHERE contact = ? AND mailbox IS NULL'),
+  eraseContact: db.prepare('DELETE FROM form_asks WHERE contact = ?'),
+  eraseMailbox: db.prepare('DELETE FROM form_asks WHERE mailbox = ?'),
   trim: db.prepare(
     'DELETE FROM form_asks WHERE id IN (SELECT id FROM form_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
   ),
@@ -48,7 +50,7 @@ const sql = prepared((db) => ({
 const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
   hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
 
-const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Entered): Uint8Array =>
+const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Entered, 'listId'>): Uint8Array =>
   digest(app, `mailbox ${accountId} ${mailboxOf(addressKey)}`)
 
 const contactDigest = (app: Pick<App, 'keys'>, { listId, addressKey }: Entered): Uint8Array =>
@@ -91,3 +93,14 @@ export function noteEntered(
   if (!isSent) removeUnsent.run(contact)
   insert.run(isSent ? mailboxDigest(app, entered) : null, contact, now)
 }
+
+/** Forgets that an address was entered for a list. Returns how many rows that were. */
+export const eraseEntered = (app: Pick<App, 'keys'>, tx: Tx, entered: Entered): number =>
+  sql(tx.db).eraseContact.run(contactDigest(app, entered)).changes
+
+/**
+ * Forgets how much mail the forms of an account made for the mailbox of an address. Whatever else leads to the mailbox, with something else behind a plus,
+ * may be entered again as well.
+ */
+export const eraseEnteredMailbox = (app: Pick<App, 'keys'>, tx: Tx, entered: Omit<Entered, 'listId'>): number =>
+  sql(tx.db).eraseMailbox.run(mailboxDigest(app, entered)).changes

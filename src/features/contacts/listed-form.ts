@@ -6,6 +6,9 @@ import type { Database } from 'bun:sqlite'
 import { hmacSha256 } from '#platform/crypto.ts'
 import { prepared } from '#platform/db/open.ts'
 
+/** Stands where an erased person's address stood; `.invalid` is nobody's (RFC 2606 §2). */
+export const ERASED_ADDRESS = 'erased@erased.invalid'
+
 /** No address begins like this: a colon in a local part needs quotes. */
 const PREFIX = 'erased:'
 const FORM = /^erased:[0-9a-f]{64}$/

@@ -25,6 +25,10 @@ const sql = prepared((db) => ({
     'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
   ),
   trim: db.prepare('DELETE FROM batch_replies WHERE created_at < ?'),
+  after: db.prepare<{ id: number; accountId: number; response: string }, [number, number]>(
+    'SELECT id, account_id AS accountId, response FROM batch_replies WHERE id > ? ORDER BY id LIMIT ?',
+  ),
+  setResponse: db.prepare('UPDATE batch_replies SET response = ?, body_hash = zeroblob(16) WHERE id = ?'),
 }))
 
 const REPLY_KEPT_MS = days(2)
@@ -54,3 +58,27 @@ export function keepReply(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: Re
 /** Removes answers that are older than they have to be kept. */
 export const trimReplies = (app: App): Promise<void> =>
   app.commit.write((tx) => void sql(tx.db).trim.run(app.clock.now() - REPLY_KEPT_MS))
+
+/** Rows that are looked at in one transaction: some 10 ms at most, since an answer has 500 emails. */
+const ERASED_SLICE = 10
+
+/**
+ * Looks at some answers after a row, and takes a person out of those of an account. A request that is repeated after that has another body, as far as
+ * anybody can tell.
+ * @param which.erased a text without the person; the same text where he is not in it
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function eraseInReplies(
+  tx: Tx,
+  which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
+): { readonly rows: number; readonly next: number | undefined } {
+  const rows = sql(tx.db).after.all(which.after, ERASED_SLICE)
+  let changed = 0
+  for (const { id, accountId, response } of rows) {
+    const erased = accountId === which.accountId ? which.erased(response) : response
+    if (erased === response) continue
+    sql(tx.db).setResponse.run(erased, id)
+    changed++
+  }
+  return { rows: changed, next: rows.length < ERASED_SLICE ? undefined : rows.at(-1)?.id }
+}

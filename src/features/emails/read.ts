@@ -237,7 +237,8 @@ function emailOf(db: Database, row: EmailRow): StoredEmail {
     trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
     from: row.from_address,
     subject: row.subject,
-    isOfBroadcast: row.broadcast_id !== null,
+    // Of one that was emptied nothing can be rendered.
+    isOfBroadcast: row.broadcast_id !== null && row.extra !== null,
     htmlRef: row.html_ref,
     textRef: row.text_ref,
     attachments: row.attachments,

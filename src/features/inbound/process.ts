@@ -16,6 +16,7 @@ import type { AggregateReport } from '#protocols/reports/report.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
+import { dropContent } from '../content/garbage.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
 import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
@@ -253,6 +254,8 @@ export class InboundProcessor {
     const ready = await this.#prepare(receipt, destinations, answer)
     const effects = await app.commit.write((tx) => {
       end(tx, receipt.id)
+      // Unless a row holds it from now on, which the sweep finds out.
+      if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
       return applyEffects(app, tx, destinations, ready)
     })
     for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)

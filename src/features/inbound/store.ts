@@ -6,6 +6,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { dropContent } from '../content/garbage.ts'
 import { record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
@@ -43,6 +44,11 @@ export function storeInbound(
 ): boolean {
   const domain = sql(tx.db).domain.get(to.domainId)
   if (!domain) {
+    const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
+    dropContent(app, tx, {
+      content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
+      rawMail: [envelope.rawRef],
+    })
     tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), 'a received message is dropped: its domain is gone'))
     return false
   }

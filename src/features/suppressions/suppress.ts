@@ -8,7 +8,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
-import { eraseListed, isErasedForm, listedForm, noteErased } from '../contacts/listed-form.ts'
+import { ERASED_ADDRESS, eraseListed, isErasedForm, listedForm, noteErased } from '../contacts/listed-form.ts'
 import { moveContacts } from '../contacts/status.ts'
 import { count } from '../events/record.ts'
 import { COMPLAINT, type Coverage, coverageCode, EVERY, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from './check.ts'
@@ -137,6 +137,8 @@ export function suppressFor(
   { address, reason }: Pick<NewSuppression, 'address' | 'reason'>,
 ): boolean {
   const { accountId } = email
+  // Nobody knows any more whose it was.
+  if (address === ERASED_ADDRESS) return false
   if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: email.id })) return false
   audit(app, tx, systemActor(email), {
     action: 'suppression.created',

@@ -9,7 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { contactById } from '../contacts/find.ts'
-import { listedForm } from '../contacts/listed-form.ts'
+import { ERASED_ADDRESS, eraseListed, listedForm } from '../contacts/listed-form.ts'
 import { namedList } from '../contacts/lists.ts'
 import { resubscribeContacts } from '../contacts/status.ts'
 import { countDaily, domainOfAddress } from '../events/figures.ts'
@@ -106,7 +106,13 @@ export function unsubscribeIn(
   const accountId = accountOf(tx.db, facts)
   if (accountId === undefined) return undefined
   const mail = mailOf(tx.db, accountId, facts)
-  const isNew = suppress(app, tx, { ...placeOf(accountId, facts, scope), sourceEmailId: mail?.emailId })
+  const place = placeOf(accountId, facts, scope)
+  const isNew = suppress(app, tx, {
+    ...place,
+    // The token outlives an erasure; the address that it brings back is kept as that left it.
+    ...(isErased(tx.db, mail) && { address: eraseListed(tx.db, accountId, suppressionKey(facts.address)) }),
+    sourceEmailId: mail?.emailId,
+  })
   if (isNew) tellUnsubscribed(app, tx, accountId, facts, { mail, way, scope })
   return isNew
 }
@@ -161,6 +167,9 @@ function mailOf(db: Database, accountId: number, { emailId, recipientId, listId,
     return undefined
   return sql(db).welcome.get(accountId, contact.welcomeSentAt, listId, address) ?? undefined
 }
+
+const isErased = (db: Database, mail: Mail | undefined): boolean =>
+  mail !== undefined && sql(db).recipient.get(mail.recipientId, mail.emailId)?.address === ERASED_ADDRESS
 
 /** In the audit log, as every change, and as an event of its email while that is kept. */
 function tellUnsubscribed(
