@@ -101,6 +101,7 @@ const sql = prepared((db) => ({
   deleteResets: db.prepare('DELETE FROM password_resets WHERE user_id = ?'),
   deleteUser: db.prepare('DELETE FROM users WHERE id = ?'),
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
+  deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
 }))
 
@@ -167,6 +168,8 @@ export const nameOf = (name: string | null | undefined, email: string): string =
   name?.trim().slice(0, LONGEST_NAME) || (email.split('@')[0] ?? email).slice(0, LONGEST_NAME)
 
 export interface NewUser {
+  /** Left out: a new one. */
+  readonly uuid?: UuidBytes
   /** As `parseUserEmail` gives it. */
   readonly email: string
   readonly name?: string | null | undefined
@@ -183,7 +186,7 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
   const { email, passwordHash, role } = input
   if (findUserByEmail(tx.db, email))
     throw conflict('user_exists', 'There is a user with this address already; invite that user to the team instead.')
-  const uuid = newUuid()
+  const uuid = input.uuid ?? newUuid()
   const now = app.eventTime()
   const row = sql(tx.db).insert.get(uuid, email, nameOf(input.name, email), passwordHash, now, now)
   const user = row && findUser(tx.db, row.id)
@@ -213,12 +216,16 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
   })
 }
 
-export const setMemberRole = (tx: Tx, accountId: number, userId: number, role: TeamRole): void =>
-  void sql(tx.db).setRole.run(role, accountId, userId)
+/** A new role; the invitations that the member has made are void, since they were made with the rights of the old one. */
+export function setMemberRole(tx: Tx, accountId: number, { userId, uuid }: Member, role: TeamRole): void {
+  sql(tx.db).setRole.run(role, accountId, userId)
+  sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
+}
 
-/** Ends a membership, and the sessions that look at the account. A user who belongs nowhere any more goes with it. */
-export function dropMember(tx: Tx, accountId: number, userId: number): void {
+/** Ends a membership, the sessions that look at the account and the invitations that the member made. A user who belongs nowhere any more goes with it. */
+export function dropMember(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
   sql(tx.db).deleteMember.run(accountId, userId)
+  sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
   sql(tx.db).endSessionsIn.run(userId, accountId)
   dropIfHomeless(tx, userId)
 }
@@ -236,7 +243,7 @@ export function removeTeamOf(tx: Tx, accountId: number): void {
   const statements = sql(tx.db)
   statements.deleteInvitations.run(accountId)
   statements.deleteSessionsIn.run(accountId)
-  for (const { userId } of statements.members.all(accountId)) dropMember(tx, accountId, userId)
+  for (const member of statements.members.all(accountId)) dropMember(tx, accountId, member)
 }
 
 /** Stores a new password; every link that could set another one is void. */

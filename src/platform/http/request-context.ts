@@ -12,7 +12,7 @@ export interface RequestContext {
   /** What `authenticate` gave for the key; undefined on public routes. */
   actor: unknown
   /** Whether the actor came by the cookie of a session. */
-  isSession: boolean
+  isSession?: boolean
   /** Memory held for the body until the handler is done. */
   reservation: Reservation | undefined
   readonly clientIp: () => string

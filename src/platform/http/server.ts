@@ -93,7 +93,6 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
       requestId: requestIdFrom(headers.get('x-request-id'), newRequestId),
       path: pathOf(url),
       actor: undefined,
-      isSession: false,
       reservation: undefined,
       clientIp: () =>
         clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),

@@ -1,0 +1,32 @@
+/**
+ * @module Links that let whoever has them in: to a new password, or into a team. 256 random bits, of which the SHA-256 is stored. They lead to the pages of
+ * `pages.ts`, where only a POST uses them up: mail scanners follow every link of a message.
+ */
+import type { Config } from '#platform/config.ts'
+import { sha256 } from '#platform/crypto.ts'
+import { randomBytes } from '#platform/ids.ts'
+
+export const LOGIN_PATH = '/login'
+export const LOGOUT_PATH = '/logout'
+export const RESET_PATH = '/reset-password'
+export const JOIN_PATH = '/join'
+
+const TOKEN_BYTES = 32
+const TOKEN = /^[\w-]{43}$/
+
+export interface LinkToken {
+  readonly token: string
+  readonly hash: Uint8Array
+}
+
+export function newLinkToken(): LinkToken {
+  const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
+  return { token, hash: sha256(token) }
+}
+
+/** The hash of a token that somebody gave; undefined when it cannot be one. */
+export const hashOfLinkToken = (token: string): Uint8Array | undefined =>
+  TOKEN.test(token) ? sha256(token) : undefined
+
+export const linkTo = ({ publicUrl }: Config, path: string, token?: string): string =>
+  `${publicUrl.replace(/\/+$/, '')}${path}${token === undefined ? '' : `?token=${token}`}`

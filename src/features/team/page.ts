@@ -1,0 +1,214 @@
+/**
+ * @module The pages on which people sign in, set a password and accept an invitation. Pure: from values to HTML, without scripts and without anything from
+ * another host; whatever somebody wrote is text on it.
+ */
+import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
+import type { Proof } from './join.ts'
+import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
+import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from './passwords.ts'
+
+/** What went wrong with what was sent, in one sentence. */
+export interface Failed {
+  readonly message?: string | undefined
+}
+
+/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
+const STYLE = `
+:root { --error: #b3261e; }
+@media (prefers-color-scheme: dark) {
+  :root { --error: #ffb4ab; }
+}
+form { margin: 1.5rem 0 0; }
+.field { margin: 0 0 1.25rem; }
+label { display: block; margin: 0 0 .375rem; font-weight: 600; }
+.hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
+input { display: block; width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); font: inherit; }
+.wrong { margin: 0; padding: 1rem; border: 2px solid var(--error); border-radius: 8px; color: var(--error); font-weight: 600; }
+button { min-height: 2.75rem; min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; }
+button:hover { text-decoration: underline; }
+.quiet button { background: var(--card); color: var(--strong); }
+:is(input, button, a):focus-visible { outline: 3px solid var(--strong); outline-offset: 2px; }
+.beside { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); }
+@media (max-width: 30rem) {
+  button { width: 100%; }
+}
+`
+
+const page = (title: string, main: Html): Html =>
+  htmlPage({
+    title: `${title} · Tassis`,
+    style: STYLE,
+    main: html`<h1>${title}</h1>
+${main}`,
+  })
+
+const wrong = ({ message }: Failed): HtmlValue =>
+  message !== undefined && html`<p class="wrong" id="wrong" role="alert">${message}</p>`
+
+interface Field {
+  readonly name: string
+  readonly label: string
+  readonly attributes: Html
+  readonly hint?: string
+}
+
+const field = ({ name, label, attributes, hint }: Field): Html => html`<div class="field">
+<label for="${name}">${label}</label>
+<input id="${name}" name="${name}"${hint !== undefined && html` aria-describedby="${name}-hint"`}${attributes}>
+${hint !== undefined && html`<p class="hint" id="${name}-hint">${hint}</p>`}
+</div>`
+
+const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
+
+const emailField = (email: string): Html =>
+  field({
+    name: 'email',
+    label: 'Email address',
+    attributes: html` type="email" value="${email}" required maxlength="320" autocomplete="username" inputmode="email" autocapitalize="none" spellcheck="false"`,
+  })
+
+const PASSWORD_FIELD = field({
+  name: 'password',
+  label: 'Password',
+  attributes: html` type="password" required maxlength="${LONGEST_PASSWORD}" autocomplete="current-password"`,
+})
+
+const NEW_PASSWORD_FIELD = field({
+  name: 'password',
+  label: 'New password',
+  hint: `At least ${SHORTEST_PASSWORD} characters. Four words that do not belong together are a good one.`,
+  attributes: html` type="password" required minlength="${SHORTEST_PASSWORD}" maxlength="${LONGEST_PASSWORD}" autocomplete="new-password"`,
+})
+
+const CODE_FIELD = field({
+  name: 'code',
+  label: 'Code',
+  hint: 'Only if you use an authenticator app: six digits, or a recovery code.',
+  attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
+})
+
+export const loginPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
+  page(
+    'Sign in',
+    html`${wrong(failed)}
+<form method="post" action="${LOGIN_PATH}">
+${emailField(email)}
+${PASSWORD_FIELD}
+${CODE_FIELD}
+<button>Sign in</button>
+</form>
+<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
+  )
+
+/** Who is signed in. */
+export interface Shown {
+  readonly email: string
+  readonly accountName: string
+  readonly role: string
+  readonly csrfToken: string
+}
+
+export const signedInPage = ({ email, accountName, role, csrfToken }: Shown): Html =>
+  page(
+    'You are signed in',
+    html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
+<p><a href="/docs">Documentation of the API</a></p>
+<form class="quiet" method="post" action="${LOGOUT_PATH}">
+${hidden('csrf_token', csrfToken)}
+<button>Sign out</button>
+</form>`,
+  )
+
+export const askResetPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
+  page(
+    'Set a new password',
+    html`<p>You get a mail with a link that is good for an hour.</p>
+${wrong(failed)}
+<form method="post" action="${RESET_PATH}">
+${emailField(email)}
+<button>Send the link</button>
+</form>
+<p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
+  )
+
+export const resetAskedPage = (): Html =>
+  page(
+    'Look into your mailbox',
+    html`<p role="status">If there is a user with this address, a mail is on its way. It can take some minutes.</p>
+<p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
+  )
+
+export const newPasswordPage = (token: string, email: string, failed: Failed = {}): Html =>
+  page(
+    'Set a new password',
+    html`<p>For <strong>${email}</strong>. You will be signed out everywhere.</p>
+${wrong(failed)}
+<form method="post" action="${RESET_PATH}">
+${hidden('token', token)}
+<input type="hidden" name="username" value="${email}" autocomplete="username">
+${NEW_PASSWORD_FIELD}
+<button>Set the password</button>
+</form>`,
+  )
+
+export const passwordSetPage = (): Html =>
+  page(
+    'The password is set',
+    html`<p role="status">You were signed out everywhere.</p>
+<p><a href="${LOGIN_PATH}">Sign in with the new password</a></p>`,
+  )
+
+/** @param next where a new one can be had */
+export const voidLinkPage = (next: 'reset' | 'invitation'): Html =>
+  page(
+    'This link is not good any more',
+    next === 'reset'
+      ? html`<p>It was used already, is too old or is not complete.</p>
+<p><a href="${RESET_PATH}">Ask for a new one</a></p>`
+      : html`<p>It was used already, was taken back, is too old or is not complete. Ask whoever invited you for a new one.</p>
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
+  )
+
+export interface Invited extends Failed {
+  readonly token: string
+  readonly email: string
+  readonly accountName: string
+  readonly role: string
+  readonly proof: Proof
+  /** Of the session that is the proof. */
+  readonly csrfToken?: string | undefined
+  readonly name?: string | undefined
+}
+
+export const joinPage = ({ token, email, accountName, role, proof, csrfToken, name = '', ...failed }: Invited): Html =>
+  page(
+    `Join ${accountName}`,
+    html`<p>You are invited as ${role}, with the address <strong>${email}</strong>.</p>
+${wrong(failed)}
+<form method="post" action="${JOIN_PATH}">
+${hidden('token', token)}
+${csrfToken !== undefined && hidden('csrf_token', csrfToken)}
+<input type="hidden" name="username" value="${email}" autocomplete="username">
+${
+  proof === 'new-password' && [
+    field({
+      name: 'name',
+      label: 'Your name',
+      attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
+    }),
+    NEW_PASSWORD_FIELD,
+  ]
+}
+${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
+<button>Join</button>
+</form>
+${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
+  )
+
+/** What cannot be done now, and why. */
+export const refusedPage = (message: string): Html =>
+  page(
+    'This did not work',
+    html`<p role="alert">${message}</p>
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
+  )

@@ -1,0 +1,11 @@
+/** @module Removes what is over: sessions, links for passwords, invitations. */
+import type { App } from '#features/app.ts'
+import { trimInvitations } from './invitations.ts'
+import { trimResets } from './password-reset.ts'
+import { trimSessions } from './sessions.ts'
+
+/** Some rows a transaction, until none is left. */
+export async function trimPeople(app: App): Promise<void> {
+  for (const trim of [trimSessions, trimResets, trimInvitations])
+    while ((await app.commit.write((tx) => trim(tx, app.clock.now()))) > 0);
+}

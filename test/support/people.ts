@@ -1,0 +1,92 @@
+/** @module Users for tests: made without a link, signed in over HTTP as a browser does, with cookie and CSRF token. */
+import type { Actor, App, TeamRole } from '#features/app.ts'
+import { hashPassword } from '#features/team/passwords.ts'
+import { createUserWithPassword, type User } from '#features/team/users.ts'
+import type { TestApi } from './api.ts'
+
+export const PASSWORD = 'heron lamp orbit fudge'
+/** Hashed once: it is slow by design. */
+let hashed: Promise<string> | undefined
+
+export interface Person {
+  readonly user: User
+  readonly email: string
+}
+
+/** A user with PASSWORD who belongs to the team of the actor's account. */
+export async function createTestUser(app: App, actor: Actor, email: string, role: TeamRole): Promise<Person> {
+  hashed ??= hashPassword(PASSWORD)
+  const passwordHash = await hashed
+  const user = await app.commit.write((tx) => createUserWithPassword(app, tx, actor, { email, role, passwordHash }))
+  return { user, email }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: unknown
+}
+
+export interface BrowserSession {
+  /** `name=value`. */
+  readonly cookie: string
+  readonly csrfToken: string
+  /** Both as headers. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Of the sign-in. */
+  readonly setCookie: string
+  /** Asks with the cookie, and the token where something changes. */
+  ask(method: string, path: string, body?: unknown): Promise<Answer>
+}
+
+export async function post(
+  url: string,
+  path: string,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  return ask(url, 'POST', path, body, headers)
+}
+
+export async function ask(
+  url: string,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, body: text.startsWith('{') ? JSON.parse(text) : text }
+}
+
+/** Signs in; throws when it is refused. */
+export async function signIn(
+  { url }: Pick<TestApi, 'url'>,
+  email: string,
+  given: { readonly password?: string; readonly code?: string } = {},
+): Promise<BrowserSession> {
+  const answer = await post(url, '/v1/auth/login', { email, password: PASSWORD, ...given })
+  if (answer.status !== 200) throw new Error(`not signed in: ${JSON.stringify(answer.body)}`)
+  return sessionOf(url, answer)
+}
+
+/** The session that an answer began. */
+export function sessionOf(url: string, answer: Answer): BrowserSession {
+  const setCookie = answer.headers.get('set-cookie') ?? ''
+  const cookie = setCookie.split(';')[0] ?? ''
+  const { csrf_token: csrfToken } = (answer.body as { data: { csrf_token: string } }).data
+  const headers = { cookie, 'x-csrf-token': csrfToken }
+  return {
+    cookie,
+    csrfToken,
+    headers,
+    setCookie,
+    ask: (method, path, body) => ask(url, method, path, body, method === 'GET' ? { cookie } : headers),
+  }
+}
