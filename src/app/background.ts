@@ -2,6 +2,9 @@
  * @module The loops that work off what waits outside the mail queue, on one page: each is woken by a signal of `App`, looks by itself once a minute
  * and after a start goes on where the process ended.
  */
+import { startContentWatch } from '#features/abuse/content-watch.ts'
+import { startPauseNotices } from '#features/abuse/notices.ts'
+import { startAbuseWatch } from '#features/abuse/watch.ts'
 import type { App } from '#features/app.ts'
 import { startFeeder } from '#features/broadcasts/feed.ts'
 import { startContactMails } from '#features/contact-lists/contact-mail-loop.ts'
@@ -9,13 +12,18 @@ import { startImporter } from '#features/contact-lists/importer.ts'
 import { startSweeper } from '#features/content/sweep.ts'
 import { startReleaser } from '#features/delivery/held.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
+import { startAccountRemoval } from '#features/privacy/delete-account.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startContactMails,
   startImporter,
   startSweeper,
+  startAccountRemoval,
   startReleaser,
+  startAbuseWatch,
+  startContentWatch,
+  startPauseNotices,
   (app) => startFeeder(app, noteBroadcast),
 ]
 

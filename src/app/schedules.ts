@@ -3,6 +3,7 @@
  * logged and done at its next time.
  */
 import { Cron } from 'croner'
+import { trimFindings } from '#features/abuse/findings.ts'
 import { removeDeletedMailboxes } from '#features/agent-mailboxes/mailboxes.ts'
 import { reconcileAll, trimBillingEvents } from '#features/billing/reconcile.ts'
 import { removeDeletedLists } from '#features/contact-lists/remove.ts'
@@ -12,7 +13,9 @@ import { trimReplies } from '#features/emails/kept-replies.ts'
 import { removeOrphanedRoutes } from '#features/inbound-routes/inbound-routes.ts'
 import { trimOperatorMail } from '#features/postmaster/store.ts'
 import { trimReports } from '#features/reports/store.ts'
+import { runRetention } from '#features/retention/run.ts'
 import { removeOrphanedForms } from '#features/signup-forms/signup-forms.ts'
+import { trimPeople } from '#features/team/trim.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
 import { days } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
@@ -40,7 +43,10 @@ const SCHEDULES: readonly Schedule[] = [
     run: ({ app }) => app.rawMail.dropMonthsBefore(app.clock.now() - days(app.config.inboundRawDays)),
   },
   { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
+  { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => trimPeople(app) },
+  { name: 'trim findings of abuse', pattern: '45 57 * * * *', run: ({ app }, signal) => trimFindings(app, signal) },
   { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => trimReports(app) },
+  { name: 'remove what is too old', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
   {
     name: 'remove contacts of deleted lists',

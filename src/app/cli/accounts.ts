@@ -1,4 +1,4 @@
-/** @module `tassis accounts`: make and list accounts. Also how other commands find the account they are for. */
+/** @module `tassis accounts`: make and list accounts; for their pauses see abuse.ts. Also how other commands find the account they are for. */
 import { type Command, Option } from 'commander'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import { type Account, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
@@ -77,8 +77,9 @@ const list = operation('accounts.list', ({ opened: { app } }, _: null) =>
 
 export const accountOperations = [create, list]
 
-export function addAccountCommands(program: Command): void {
-  const accounts = program.command('accounts').description('make and list accounts')
+/** Returns the group, for what is added to it elsewhere. */
+export function addAccountCommands(program: Command): Command {
+  const accounts = program.command('accounts').description('make, list, pause and resume accounts')
   withJson(accounts.command('create').description('make an account'))
     .requiredOption('--name <name>', 'its name')
     .requiredOption('--email <address>', 'mail address of its owner')
@@ -112,4 +113,5 @@ export function addAccountCommands(program: Command): void {
       ),
     )
   })
+  return accounts
 }

@@ -1,4 +1,5 @@
 /** @module Every operation that a command can ask of the owner of the data, in one table. */
+import { abuseOperations } from './abuse.ts'
 import { accountOperations } from './accounts.ts'
 import { bulkOperations } from './bulk.ts'
 import { PING } from './call.ts'
@@ -21,6 +22,7 @@ const ping = operation(PING, () => null)
 export const operations: readonly Operation<never, unknown>[] = [
   ping,
   ...accountOperations,
+  ...abuseOperations,
   ...keyOperations,
   ...domainOperations,
   ...sendOperations,

@@ -7,6 +7,7 @@ import { ConfigError } from '#platform/config.ts'
 import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { VERSION } from '../version.ts'
+import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBenchCommand } from './bench.ts'
@@ -46,7 +47,7 @@ function createProgram(args: readonly string[]): Command {
     })
     .version(VERSION)
   addServeCommand(program)
-  addAccountCommands(program)
+  addPauseCommands(addAccountCommands(program))
   addKeyCommands(program)
   addDomainCommands(program)
   addSendCommand(program)

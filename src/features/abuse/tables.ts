@@ -1,5 +1,5 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
-import { time } from '#platform/db/columns.ts'
+import { flag, time, ZERO } from '#platform/db/columns.ts'
 
 /** Something about an account that its operator should look at: what paused it, or came near to it. */
 export const abuseFindings = sqliteTable(
@@ -13,14 +13,37 @@ export const abuseFindings = sqliteTable(
     /** JSON object: figures, the link, the words. */
     detail: text('detail'),
     emailId: integer('email_id'),
+    /** Whether it paused the account. */
+    paused: flag('paused').notNull(),
     createdAt: time('created_at').notNull(),
   },
   (t) => [index('abuse_findings_account').on(t.accountId, t.createdAt), index('abuse_findings_age').on(t.createdAt)],
 )
 
-/** An email whose content is yet to be looked at. Its row goes with the look. */
-export const contentChecks = sqliteTable('content_checks', {
-  emailId: integer('email_id').primaryKey(),
+/** A pause that the owner is yet to be told of by mail. Its row goes when the mail is accepted. */
+export const pauseNotices = sqliteTable('pause_notices', {
+  findingId: integer('finding_id').primaryKey(),
   accountId: integer('account_id').notNull(),
-  createdAt: time('created_at').notNull(),
+})
+
+/** Figures of the hour in which an account was resumed, up to then: they pause it no more. */
+export const resumedFigures = sqliteTable('resumed_figures', {
+  accountId: integer('account_id').primaryKey(),
+  /** Hours since the epoch. */
+  hour: integer('hour').notNull(),
+  delivered: integer('delivered').notNull(),
+  bounced: integer('bounced').notNull(),
+  complained: integer('complained').notNull(),
+})
+
+/** How many emails of an account the look at content has passed. */
+export const contentWatch = sqliteTable('content_watch', {
+  accountId: integer('account_id').primaryKey(),
+  emails: integer('emails').notNull().default(ZERO),
+})
+
+/** One row: the newest email that the look at content has passed. */
+export const contentCursor = sqliteTable('content_cursor', {
+  id: integer('id').primaryKey(),
+  emailId: integer('email_id').notNull(),
 })

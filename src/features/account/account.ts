@@ -4,6 +4,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { type Account, accountOfActor, monthOf, monthStart, updateAccount, usedInMonth } from '../accounts/accounts.ts'
+import { type Pause, pauseOf } from '../accounts/pause.ts'
 import { audit } from '../audit-logs/audit.ts'
 
 /** An account with its use of the quota in the running month. */
@@ -12,6 +13,8 @@ export interface AccountState {
   /** Recipients. */
   readonly usedThisMonth: number
   readonly quotaResetAt: Millis
+  /** Its own, or that of its parent. */
+  readonly pause: Pause | undefined
 }
 
 export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
@@ -20,6 +23,7 @@ export function accountState(app: App, actor: Actor, db: Database = app.db): Acc
     account: accountOfActor(app.config, db, actor.accountId),
     usedThisMonth: usedInMonth(db, actor.accountId, month),
     quotaResetAt: monthStart(month + 1),
+    pause: pauseOf(db, actor.accountId),
   }
 }
 

@@ -19,6 +19,16 @@ export const AccountRecord = Type.Object({
   tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
   tracking_privacy: Type.Boolean({ description: TRACKING_PRIVACY }),
   created_at: Timestamp({ description: 'When the account was made.' }),
+  paused: Type.Optional(
+    Type.Object(
+      {
+        since: Timestamp({ description: 'When sending was paused.' }),
+        source: Type.String({ description: 'reputation, scam_classifier, registration_burst or admin.' }),
+        reason: Type.String({ description: 'Why, in one sentence.' }),
+      },
+      { description: 'Only while sending is paused, on the account or on its parent.' },
+    ),
+  ),
 })
 export type AccountRecord = Static<typeof AccountRecord>
 
@@ -34,7 +44,7 @@ export const AccountChange = Closed(
 )
 export type AccountChange = Static<typeof AccountChange>
 
-export const accountWire = ({ account, usedThisMonth, quotaResetAt }: AccountState): AccountRecord => ({
+export const accountWire = ({ account, usedThisMonth, quotaResetAt, pause }: AccountState): AccountRecord => ({
   id: formatUuid(account.uuid),
   name: account.name,
   email: account.email,
@@ -45,4 +55,5 @@ export const accountWire = ({ account, usedThisMonth, quotaResetAt }: AccountSta
   tracking_default: account.trackingDefault,
   tracking_privacy: account.trackingPrivacy,
   created_at: isoTime(account.createdAt),
+  ...(pause && { paused: { since: isoTime(pause.since), source: pause.source, reason: pause.reason } }),
 })

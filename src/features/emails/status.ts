@@ -189,7 +189,14 @@ export function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at:
 }
 
 /** Adds to a figure of the day of `at` and the recipient's domain, unless the email is only captured. */
-export function countOfDay(tx: Tx, email: EmailRow, { address }: Moved, field: DailyField, at: Millis, delta = 1): void {
+export function countOfDay(
+  tx: Tx,
+  email: EmailRow,
+  { address }: Moved,
+  field: DailyField,
+  at: Millis,
+  delta = 1,
+): void {
   if (email.sandbox === 0)
     countDaily(tx, { accountId: email.accountId, domain: domainOfAddress(address), at }, field, delta)
 }
@@ -247,7 +254,11 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
  * @param due.dueSince only those that were first due at this time or before
  * @param due.ends asked before each claim; true when it ended the recipient instead
  */
-export function claimDue(tx: Tx, lane: string, due: Claim): { recipientId: number; emailId: number; attempt: number }[] {
+export function claimDue(
+  tx: Tx,
+  lane: string,
+  due: Claim,
+): { recipientId: number; emailId: number; attempt: number }[] {
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
   // What is ended or put off has left the places of what comes behind it: whoever has much of it must not hold up the rest of the lane.
   for (let looked = 0; ; ) {

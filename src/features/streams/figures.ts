@@ -22,14 +22,20 @@ export const STREAM_METRIC = 'stream:'
 
 const metricOf = (streamId: number, figure: StreamFigure): string => `${STREAM_METRIC}${streamId}:${figure}`
 
-/** Adds to a figure of a stream in the hour of `at`. Not for sandbox mail. */
-export const countFigure = (
+/** Counter of a figure over all streams of an account, the deleted ones too: what an account is judged by. */
+export const accountFigure = (figure: StreamFigure): string => `account:${figure}`
+
+/** Adds to a figure of a stream, and of its account, in the hour of `at`. Not for sandbox mail. */
+export function countFigure(
   tx: Tx,
   stream: { readonly accountId: number; readonly streamId: number },
   figure: StreamFigure,
   at: Millis,
   delta: number,
-): void => count(tx, stream.accountId, metricOf(stream.streamId, figure), at, delta)
+): void {
+  count(tx, stream.accountId, metricOf(stream.streamId, figure), at, delta)
+  count(tx, stream.accountId, accountFigure(figure), at, delta)
+}
 
 const sql = prepared((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number]>(

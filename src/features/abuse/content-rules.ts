@@ -1,0 +1,118 @@
+/**
+ * @module Says how much an email looks like phishing: points for what its links, forms and words have in common with it, and what it was that gave
+ * them. Pure. No single sign that honest mail has too is enough; what pauses, and what is only told, is decided by the sum.
+ */
+import type { ContentParts, Link } from './content-parts.ts'
+import {
+  borrowedBrand,
+  brandOfDomain,
+  FREE_HOSTS,
+  isIpHost,
+  namedBrand,
+  registrable,
+  SHORTENERS,
+  shownHost,
+} from './hosts.ts'
+import { ASKS, PRESSES } from './phrases.ts'
+
+/** From so many points on an account is paused without asking anybody. */
+export const PAUSE_POINTS = 10
+/** From so many points on it is told to the operator, and the model is asked where there is one. */
+export const TELL_POINTS = 6
+
+export interface Sign {
+  readonly sign: string
+  readonly points: number
+  /** What it was seen in: a link, a name. */
+  readonly seen?: string
+}
+
+export interface Score {
+  readonly points: number
+  /** Each sign once, with the most points that it gave. */
+  readonly signs: readonly Sign[]
+}
+
+export interface Sender {
+  /** Name before the address; empty when there is none. */
+  readonly name: string
+  readonly domain: string
+}
+
+export function scoreOf(parts: ContentParts, sender: Sender): Score {
+  const own = registrable(sender.domain)
+  const words = plainWords(`${parts.subject}\n${parts.text}`)
+  const asks = ASKS.find((phrase) => words.includes(phrase))
+  const presses = PRESSES.find((phrase) => words.includes(phrase))
+  const targets = parts.links.map(targetOf).filter((target) => target !== undefined)
+  const best = new Map<string, Sign>()
+  const add = (sign: string, points: number, seen?: string): void => {
+    if ((best.get(sign)?.points ?? 0) < points)
+      best.set(sign, { sign, points, ...(seen !== undefined && { seen: seen.slice(0, 200) }) })
+  }
+  if (parts.asksPassword) add('password field', 7)
+  else if (parts.hasForm) add('form', 2)
+  if (parts.hiddenCharacters > 500) add('hidden text', 2)
+  for (const link of parts.links)
+    if (/^(?:data|javascript|vbscript):/i.test(link.href)) add('link that is code', 6, link.href)
+  for (const target of targets) judgeLink(target, own, asks !== undefined, add)
+  const inName = namedBrand(sender.name, own)
+  if (inName) add("sender with another's name", inName.isCommon ? 3 : 5, sender.name)
+  if (asks !== undefined) {
+    add('asks for credentials', 2, asks)
+    const named = inName ?? namedBrand(parts.subject, own)
+    if (named && !named.isCommon) add('speaks for a brand', 3, named.names[0])
+    if (targets.length > 0 && targets.every(({ domain }) => domain !== own))
+      add('leads only elsewhere', 3, targets[0]?.host)
+  }
+  if (presses !== undefined) add('presses', asks === undefined ? 1 : 3, presses)
+  const signs = [...best.values()].sort((a, b) => b.points - a.points)
+  return { points: signs.reduce((sum, { points }) => sum + points, 0), signs }
+}
+
+interface Target extends Link {
+  readonly url: URL
+  readonly host: string
+  /** Registrable domain. */
+  readonly domain: string
+}
+
+/** Where a link leads; undefined for what is no web link, what a template leaves open, and what no browser follows. */
+function targetOf(link: Link): Target | undefined {
+  if (!/^https?:/i.test(link.href) || /\{[{%]/.test(link.href) || !URL.canParse(link.href)) return undefined
+  const url = new URL(link.href)
+  const host = url.hostname.replace(/\.$/, '')
+  return { ...link, url, host, domain: registrable(host) }
+}
+
+type Add = (sign: string, points: number, seen?: string) => void
+
+function judgeLink({ url, host, domain, text, href }: Target, own: string, asks: boolean, add: Add): void {
+  if (url.username !== '' && url.username.includes('.')) add('address that hides the host', 7, href)
+  if (isIpHost(host)) add('link to an IP address', 4, href)
+  const borrowed = borrowedBrand(host)
+  if (borrowed?.how === 'alike') add('look-alike host', 8, host)
+  // Whoever has a common word in the own name has it for a reason.
+  else if (borrowed && !(borrowed.brand.isCommon && domain === own))
+    add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
+  if (host.includes('xn--') && domain !== own && borrowed === undefined) add('international host', 1, host)
+  const shown = shownHost(text)
+  const shownDomain = shown === undefined ? undefined : registrable(shown)
+  if (shown !== undefined && shownDomain !== undefined && shownDomain !== domain) {
+    const brand = brandOfDomain(shownDomain)
+    const isOwn = shownDomain === own || domain === own
+    if (!brand?.domains.includes(domain))
+      add('shows another host', brand && shownDomain !== own ? 7 : isOwn ? 1 : 3, `${shown} leads to ${host}`)
+  }
+  if (!asks) return
+  if (FREE_HOSTS.has(domain) || FREE_HOSTS.has(host)) add('leads to a free host', 3, host)
+  if (SHORTENERS.has(domain)) add('leads to a shortener', 2, host)
+}
+
+/** Lower case, without accents and invisible characters, blanks single. */
+const plainWords = (text: string): string =>
+  text
+    .normalize('NFKD')
+    .replace(/\p{M}|\p{Cf}/gu, '')
+    .toLowerCase()
+    .replace(/[\s\u2019']+/g, (blank) => (/['\u2019]/.test(blank) ? "'" : ' '))

@@ -1,0 +1,128 @@
+/**
+ * @module What the hosts of links say: whose domain they are, and whether they borrow the name of a brand, also in letters and digits that only look
+ * like its own. Pure.
+ */
+import { domainToUnicode } from 'node:url'
+import { parse } from 'tldts'
+import { BRANDS, type Brand } from './brands.ts'
+
+/** The domain that somebody registered, such as `example.co.uk`; the host itself where there is none. */
+export const registrable = (host: string): string => parse(host).domain ?? host
+
+export const isIpHost = (host: string): boolean => parse(host).isIp === true
+
+export type Borrowed =
+  /** A part of the host is the name. */
+  | { readonly brand: Brand; readonly how: 'named' }
+  /** A part of the host reads like the name, and is not. */
+  | { readonly brand: Brand; readonly how: 'alike' }
+
+/** The brand whose name a host borrows; undefined when it borrows none, or is the brand's own. */
+export function borrowedBrand(host: string): Borrowed | undefined {
+  const domain = registrable(host)
+  const parts = host.split(/[.-]/)
+  const shown = host.includes('xn--') ? domainToUnicode(host).split(/[.-]/) : parts
+  let found: Borrowed | undefined
+  for (const brand of BRANDS) {
+    if (brand.domains.includes(domain)) return undefined
+    if (found) continue
+    const { token } = brand
+    if (parts.some((part) => part === token || (!brand.isCommon && token.length >= 6 && part.includes(token))))
+      found = { brand, how: 'named' }
+    else if (token.length >= 5 && shown.some((part) => part !== token && looksLike(part, token)))
+      found = { brand, how: 'alike' }
+  }
+  return found
+}
+
+const looksLike = (part: string, token: string): boolean =>
+  Math.abs(part.length - token.length) <= 2 && skeleton(part) === skeleton(token)
+
+/** Letters of other scripts, and digits, that are read as Latin ones. */
+const ALIKE: Readonly<Record<string, string>> = {
+  '0': 'o',
+  '1': 'l',
+  '3': 'e',
+  '5': 's',
+  а: 'a',
+  в: 'b',
+  с: 'c',
+  ԁ: 'd',
+  е: 'e',
+  һ: 'h',
+  і: 'i',
+  ј: 'j',
+  к: 'k',
+  ӏ: 'l',
+  м: 'm',
+  п: 'n',
+  о: 'o',
+  р: 'p',
+  ԛ: 'q',
+  г: 'r',
+  ѕ: 's',
+  т: 't',
+  у: 'y',
+  х: 'x',
+  ѡ: 'w',
+  α: 'a',
+  ε: 'e',
+  ι: 'i',
+  κ: 'k',
+  ν: 'v',
+  ο: 'o',
+  ρ: 'p',
+  τ: 't',
+  υ: 'u',
+  ı: 'i',
+  ł: 'l',
+  ø: 'o',
+  ɡ: 'g',
+}
+
+/** What the eye makes of it: without accents, in Latin letters; `i` and `l` are one, so are `rn` and `m`, `vv` and `w`. */
+const skeleton = (text: string): string =>
+  [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
+    .map((letter) => ALIKE[letter] ?? letter)
+    .join('')
+    .replaceAll('rn', 'm')
+    .replaceAll('vv', 'w')
+    .replaceAll('i', 'l')
+
+/** The brand whose own a registrable domain is. */
+export const brandOfDomain = (domain: string): Brand | undefined =>
+  BRANDS.find(({ domains }) => domains.includes(domain))
+
+/** The brand that a text for people names, unless the domain is its own; not one that is part of a longer word. */
+export function namedBrand(text: string, ownDomain: string): Brand | undefined {
+  const plain = ` ${text
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, ' ')} `
+  return BRANDS.find(
+    ({ names, domains }) =>
+      !domains.includes(ownDomain) && names.some((name) => plain.includes(` ${name.replaceAll('-', ' ')} `)),
+  )
+}
+
+/** The host that a link's text shows, when it shows one: `www.bank.example`, `https://bank.example/login`. */
+export function shownHost(text: string): string | undefined {
+  const found = /^(?:https?:\/\/)?((?:[\p{L}\p{N}-]{1,63}\.){1,6}\p{L}{2,20})(?:[/:?#]\S*)?$/iu.exec(text.trim())?.[1]
+  if (found === undefined) return undefined
+  const { hostname, isIcann } = parse(found.toLowerCase())
+  return isIcann && hostname !== null ? hostname : undefined
+}
+
+/** Anybody gets pages there in minutes, and the domain says nothing of who. */
+export const FREE_HOSTS: ReadonlySet<string> = new Set(
+  'netlify.app web.app firebaseapp.com weebly.com weeblysite.com github.io pages.dev workers.dev r2.dev vercel.app blogspot.com glitch.me wixsite.com square.site webflow.io herokuapp.com repl.co replit.app surge.sh 000webhostapp.com godaddysites.com ngrok.io ngrok-free.app trycloudflare.com duckdns.org dweb.link ipfs.io jotform.com formstack.com sites.google.com forms.gle docs.google.com'.split(
+    ' ',
+  ),
+)
+
+export const SHORTENERS: ReadonlySet<string> = new Set(
+  'bit.ly t.co tinyurl.com goo.gl ow.ly is.gd buff.ly rb.gy cutt.ly shorturl.at rebrand.ly t.ly s.id tiny.cc qrco.de lnkd.in'.split(
+    ' ',
+  ),
+)
