@@ -6,6 +6,8 @@ import { accountRoutes } from '#features/account/routes.ts'
 import { conversationRoutes } from '#features/agent-mailboxes/conversation-routes.ts'
 import { agentMailboxRoutes } from '#features/agent-mailboxes/routes.ts'
 import { createWaitingRooms } from '#features/agent-mailboxes/waiting.ts'
+import { analyticsRoutes } from '#features/analytics/routes.ts'
+import { subAccountAnalyticsRoutes } from '#features/analytics/sub-account-routes.ts'
 import { apiKeyRoutes } from '#features/api-keys/routes.ts'
 import { hasScope } from '#features/api-keys/scopes.ts'
 import type { Actor } from '#features/app.ts'
@@ -38,10 +40,18 @@ import { insightRoutes } from '#features/insights/routes.ts'
 import { newsletterRoutes } from '#features/newsletters/routes.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
+import { accountDeletionRoutes } from '#features/privacy/account-routes.ts'
+import { deleteAccount } from '#features/privacy/delete-account.ts'
 import { subscribePages } from '#features/signup-forms/pages.ts'
 import { signupFormRoutes } from '#features/signup-forms/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
+import { subAccountRoutes } from '#features/sub-accounts/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
+import { authRoutes } from '#features/team/auth-routes.ts'
+import { teamPages } from '#features/team/pages.ts'
+import { createPeople } from '#features/team/people.ts'
+import { createSessionGate } from '#features/team/sessions.ts'
+import { teamRoutes } from '#features/team/team-routes.ts'
 import { templateRoutes } from '#features/templates/routes.ts'
 import { trackingPages } from '#features/tracking/pages.ts'
 import { trackingRoutes } from '#features/tracking/routes.ts'
@@ -77,10 +87,13 @@ const API_INFO = {
     Newsletters: 'Messages to a contact list that are written before they are sent.',
     Insights: 'Reports on the figures of the account, by a language model that is given nothing else.',
     Validation: 'What can be known of an address without writing to it.',
+    Analytics: 'What became of your mail, in figures by day and recipient domain.',
     Operations: 'Work that goes on after its answer: batches, broadcasts, imports.',
     'API keys': 'Who may call, and what each key may do.',
+    People: 'Who signs in with a browser: sessions, passwords, authenticator apps, and the team of the account.',
     Account: 'The account that the key belongs to.',
     Billing: 'Plans, what they allow and cost, and what the account has bought.',
+    'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
   },
 }
@@ -107,6 +120,7 @@ export function createRoutes(
   const render = createBroadcastRenderer(app)
   // One bucket for all that sends.
   const takeRate = createSendRate(app)
+  const people = createPeople(app)
   // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
     emailRoutes(app, {
@@ -139,12 +153,18 @@ export function createRoutes(
     newsletterRoutes(app, { takeRate }),
     // With the names that strangers write: neither may hold up the look-ups of mail.
     validateRoutes(app, senderResolver),
+    analyticsRoutes(app),
+    subAccountAnalyticsRoutes(app),
     insightRoutes(app),
     operationRoutes(app, {
       emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
     }),
     apiKeyRoutes(app, authenticator),
+    authRoutes(app, people),
+    teamRoutes(app),
     accountRoutes(app),
+    accountDeletionRoutes(app),
+    subAccountRoutes(app, { deleteAccount }),
     billingRoutes(app),
     auditLogRoutes(app),
     healthRoutes(app, { isStopping }),
@@ -161,6 +181,7 @@ export function createRoutes(
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
+    teamPages(app, people),
     confirmPages(app),
     docsRoutes(routes, API_INFO),
   ]
@@ -196,6 +217,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
+    sessions: createSessionGate(app),
     routes: createRoutes(opened, { ...options, ending: ending.signal }),
   })
   return {
