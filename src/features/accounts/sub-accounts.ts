@@ -12,8 +12,8 @@ const sql = prepared((db) => ({
   find: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM accounts WHERE uuid = ? AND parent_id = ? AND deleted_at IS NULL',
   ),
-  page: db.prepare<{ id: number }, [number, number, number]>(
-    'SELECT id FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?',
+  page: db.prepare<{ id: number }, [number, number, number, number]>(
+    'SELECT id FROM accounts WHERE parent_id = ? AND id < ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?',
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM accounts WHERE parent_id = ? AND deleted_at IS NULL',
@@ -31,15 +31,15 @@ export function findSubAccount(config: Config, db: Database, parentId: number, u
   return row ? findAccount(config, db, row.id) : undefined
 }
 
-/** Newest first. */
+/** Newest first, of those with a row id below `below` where it is given. */
 export const listSubAccounts = (
   config: Config,
   db: Database,
   parentId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: { readonly limit: number; readonly offset?: number; readonly below?: number },
 ): Account[] =>
   sql(db)
-    .page.all(parentId, page.limit, page.offset)
+    .page.all(parentId, page.below ?? Number.MAX_SAFE_INTEGER, page.limit, page.offset ?? 0)
     .flatMap(({ id }) => findAccount(config, db, id) ?? [])
 
 export const countSubAccounts = (db: Database, parentId: number): number => sql(db).count.get(parentId)?.n ?? 0

@@ -76,11 +76,13 @@ export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db
  * Makes a key; the answer holds it in clear, for the only time.
  * @param input.scopes none: all that the actor has
  * @param input.key a string of the operator's instead of a random one
+ * @param along runs in the transaction; what it throws undoes it
  */
 export async function createApiKey(
   app: App,
   actor: Actor,
   input: { name: string; scopes?: readonly string[] | undefined; key?: string },
+  along?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
   const name = input.name.trim()
   if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
@@ -101,6 +103,7 @@ export async function createApiKey(
       resourceId: id,
       metadata: { name, scopes },
     })
+    along?.(tx, id)
   })
   return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
 }
