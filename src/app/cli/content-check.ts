@@ -52,8 +52,9 @@ export function examineContent(db: Database, folder: string): Finding[] {
 }
 
 function refsOf({ htmlRef, textRef, attachments }: EmailRefs): number[] {
-  const files = attachments === null ? [] : (JSON.parse(attachments) as { readonly ref: number }[])
-  return [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null)
+  const files = attachments === null ? [] : (JSON.parse(attachments) as { readonly ref?: number }[])
+  // One whose content went by its age has no reference.
+  return [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined)
 }
 
 function readMonth(folder: string, month: number): Month {
