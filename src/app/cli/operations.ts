@@ -14,6 +14,7 @@ import { queueOperations } from './queue.ts'
 import { reportOperations } from './reports.ts'
 import { sendOperations } from './send.ts'
 import { suppressionOperations } from './suppressions.ts'
+import { userOperations } from './users.ts'
 import { webhookOperations } from './webhooks.ts'
 
 const ping = operation(PING, () => null)
@@ -24,6 +25,7 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...accountOperations,
   ...abuseOperations,
   ...keyOperations,
+  ...userOperations,
   ...domainOperations,
   ...sendOperations,
   ...queueOperations,

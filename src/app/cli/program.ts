@@ -28,6 +28,7 @@ import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
 import { addStartCommand } from './start.ts'
 import { addSuppressionCommands } from './suppressions.ts'
+import { addUserCommands } from './users.ts'
 import { addWebhookCommands } from './webhooks.ts'
 
 const USAGE_EXIT_CODE = 2
@@ -49,6 +50,7 @@ function createProgram(args: readonly string[]): Command {
   addServeCommand(program)
   addPauseCommands(addAccountCommands(program))
   addKeyCommands(program)
+  addUserCommands(program)
   addDomainCommands(program)
   addSendCommand(program)
   addQueueCommand(program)

@@ -1,0 +1,202 @@
+/** @module `tassis users`: the people who sign in with a browser. */
+import { readFileSync } from 'node:fs'
+import { type Command, Option } from 'commander'
+import type { App, TeamRole } from '#features/app.ts'
+import { createUser, removeUser, requireUser, resetUser, signOut, switchTotpOff } from '#features/team/operate.ts'
+import { ROLES } from '#features/team/roles.ts'
+import { listSessions } from '#features/team/sessions.ts'
+import { listUsers, membershipsOf, type User } from '#features/team/users.ts'
+import { loadConfig } from '#platform/config.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { CommandError, operation } from './operation.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { counted, print, printable, report, reportSecret, table, utc } from './output.ts'
+
+interface ShownUser {
+  readonly id: string
+  readonly email: string
+  readonly name: string
+  readonly has_password: boolean
+  readonly totp_enabled: boolean
+  readonly last_login_at: string | null
+  readonly created_at: string
+  readonly accounts: readonly { readonly id: string; readonly name: string; readonly role: string }[]
+}
+
+const shownUser = (app: App, user: User): ShownUser => ({
+  id: formatUuid(user.uuid),
+  email: user.email,
+  name: user.name,
+  has_password: user.passwordHash !== null,
+  totp_enabled: user.totpEnabledAt !== null,
+  last_login_at: isoTimeOrNull(user.lastLoginAt),
+  created_at: isoTime(user.createdAt),
+  accounts: membershipsOf(app.db, user.id).map(({ uuid, name, role }) => ({ id: formatUuid(uuid), name, role })),
+})
+
+interface NewUser extends AccountOption {
+  readonly email: string
+  readonly role: TeamRole
+  readonly name?: string
+  readonly password?: string
+}
+
+interface OfUser extends AccountOption {
+  readonly email: string
+}
+
+const create = operation('users.create', async ({ opened: { app } }, { account, ...input }: NewUser) => {
+  const { user, link, isKnown } = await createUser(app, operatorOf(app, account), input)
+  return { ...shownUser(app, user), link: link ?? null, is_known: isKnown }
+})
+
+const list = operation('users.list', ({ opened: { app } }, _: null) =>
+  listUsers(app.db).map((user) => shownUser(app, user)),
+)
+
+const reset = operation('users.reset', async ({ opened: { app } }, { email }: OfUser) => ({
+  link: await resetUser(app, email),
+}))
+
+const remove = operation('users.remove', async ({ opened: { app } }, { email, account }: OfUser) => {
+  await removeUser(app, operatorOf(app, account), email)
+  return null
+})
+
+const totpOff = operation('users.totp-off', async ({ opened: { app } }, { email }: OfUser) => {
+  await switchTotpOff(app, email)
+  return null
+})
+
+const sessions = operation('users.sessions', ({ opened: { app } }, { email }: OfUser) =>
+  listSessions(app.db, requireUser(app, email).id, app.clock.now()).map((session) => ({
+    id: formatUuid(session.uuid),
+    ip_address: session.ipAddress,
+    user_agent: session.userAgent,
+    last_seen_at: isoTime(session.lastSeenAt),
+    created_at: isoTime(session.createdAt),
+  })),
+)
+
+const signOutAll = operation('users.sign-out', async ({ opened: { app } }, { email }: OfUser) => ({
+  ended: await signOut(app, email),
+}))
+
+export const userOperations = [create, list, reset, remove, totpOff, sessions, signOutAll]
+
+const LINK_WORDS = 'sets a password, once, within 24 hours'
+
+export function addUserCommands(program: Command): void {
+  const users = program.command('users').description('make, list and help the people who sign in')
+
+  withAccount(withJson(users.command('create').description('make a user, or add one to the team of an account')))
+    .argument('<email>', 'address with which the user signs in')
+    .addOption(new Option('--role <role>', 'what the user may do').choices(ROLES).default('owner'))
+    .option('--name <name>', 'name of the user')
+    .option(
+      '--password-stdin',
+      'read the password from standard input; else a link is printed by which the user sets one',
+    )
+    .action(async (email: string, options: CreateOptions) => {
+      const { account, name, role } = options
+      const password = options.passwordStdin ? readPassword() : undefined
+      const input = {
+        email,
+        role,
+        ...(account !== undefined && { account }),
+        ...(name !== undefined && { name }),
+        ...(password !== undefined && { password }),
+      }
+      const made = await withData(loadConfig().config, (call) => call(create, input))
+      const sentence = `${made.is_known ? 'Added' : 'Made'} user ${printable(made.email)} (${made.id}), ${role}.`
+      if (made.link === null) return report(options, made, () => sentence)
+      reportSecret(options, made, made.link, `${sentence} The link ${LINK_WORDS}: hand it on to nobody else.`)
+    })
+
+  withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
+    const found = await withData(loadConfig().config, (call) => call(list, null))
+    if (!options.json && found.length === 0)
+      return print('There is no user yet; make one with `tassis users create ada@example.com`.')
+    report(options, found, (shown) =>
+      table(
+        ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
+        shown.map((user) => [
+          user.email,
+          user.name,
+          user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
+          user.totp_enabled ? 'app' : 'none',
+          user.last_login_at === null ? 'never' : utc(user.last_login_at),
+          user.has_password ? '' : 'has no password yet',
+        ]),
+      ),
+    )
+  })
+
+  const emailArgument = ['<email>', 'address of the user'] as const
+  withJson(users.command('reset').description('print a link by which a user sets a new password'))
+    .argument(...emailArgument)
+    .action(async (email: string, options: JsonOption) => {
+      const { link } = await withData(loadConfig().config, (call) => call(reset, { email }))
+      reportSecret(options, { link }, link, `This link ${LINK_WORDS}: hand it on to nobody else.`)
+    })
+
+  withAccount(users.command('remove').description('take a user out of the team of an account'))
+    .argument(...emailArgument)
+    .action(async (email: string, { account }: AccountOption) => {
+      const input = { email, ...(account !== undefined && { account }) }
+      await withData(loadConfig().config, (call) => call(remove, input))
+      print(`Removed ${printable(email)} from the team.`)
+    })
+
+  users
+    .command('totp-off')
+    .description('switch the second factor of a user off, who has lost it')
+    .argument(...emailArgument)
+    .action(async (email: string) => {
+      await withData(loadConfig().config, (call) => call(totpOff, { email }))
+      print(`${printable(email)} signs in without a code from now on.`)
+    })
+
+  withJson(users.command('sessions').description('list the browsers in which a user is signed in'))
+    .argument(...emailArgument)
+    .action(async (email: string, options: JsonOption) => {
+      const found = await withData(loadConfig().config, (call) => call(sessions, { email }))
+      if (!options.json && found.length === 0) return print(`${printable(email)} is signed in nowhere.`)
+      report(options, found, (shown) =>
+        table(
+          ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
+          shown.map((session) => [
+            session.id,
+            utc(session.last_seen_at),
+            utc(session.created_at),
+            session.ip_address ?? '',
+            session.user_agent ?? '',
+          ]),
+        ),
+      )
+    })
+
+  users
+    .command('sign-out')
+    .description('end all sessions of a user, at once')
+    .argument(...emailArgument)
+    .action(async (email: string) => {
+      const { ended } = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
+      print(`Ended ${counted(ended, 'session')} of ${printable(email)}.`)
+    })
+}
+
+interface CreateOptions extends JsonOption, AccountOption {
+  readonly role: TeamRole
+  readonly name?: string
+  readonly passwordStdin?: boolean
+}
+
+/** What is piped in, without the end of its line; nobody is asked. */
+function readPassword(): string {
+  if (process.stdin.isTTY) throw new CommandError('No password was given; pipe it in.')
+  return readFileSync(0, 'utf8').replace(/\r?\n$/, '')
+}
