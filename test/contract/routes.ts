@@ -10,6 +10,7 @@ import { claimDue } from '#features/emails/status.ts'
 import { getRouteWebhook } from '#features/inbound-routes/inbound-routes.ts'
 import { storeInsight } from '#features/insights/insights.ts'
 import { sendTestEvent } from '#features/webhooks/test-event.ts'
+import { sha256 } from '#platform/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
@@ -72,6 +73,10 @@ export interface Route {
   readonly isOne?: boolean
   /** True where every field of the body may be left out. */
   readonly isBodyOptional?: boolean
+  /** Headers that it needs. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** True where a success ends the account of the caller: whoever may is then asked for by a key of an account of its own. */
+  readonly endsAccount?: boolean
   /** False for a list that is always one page. */
   readonly paged?: boolean
 }
@@ -146,6 +151,13 @@ const removal = (path: string, scope: string, resource: Resource): Route => ({
 
 export const ROUTES: readonly Route[] = [
   get('/v1/account', 'account:read'),
+  {
+    ...get('/v1/account', 'account:admin'),
+    method: 'DELETE',
+    status: 202,
+    headers: { 'x-confirm-delete': 'DELETE' },
+    endsAccount: true,
+  },
   {
     ...get('/v1/account', 'account:admin'),
     method: 'PATCH',
@@ -329,6 +341,10 @@ export const ROUTES: readonly Route[] = [
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listed('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
+  get('/v1/analytics/domains', 'analytics:read', { shape: ['data', 'period'] }),
+  get('/v1/analytics/export', 'analytics:read', { csv: 'answer', shape: 'none' }),
+  get('/v1/analytics/overview', 'analytics:read', { shape: ['data', 'period'], isOne: true }),
+  get('/v1/analytics/timeseries', 'analytics:read', { shape: ['data', 'period'] }),
   get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
   listed('/v1/inbound-routes', 'inbound:read'),
   { ...get('/v1/inbound-routes', 'inbound:write', { status: 201 }), method: 'POST', body: inboundRoute },
@@ -667,16 +683,29 @@ export async function createContractApi(): Promise<ContractApi> {
   return {
     ...service,
     make,
-    ask: (route, id, options) =>
+    ask: async (route, id, options) =>
       route.csv
         ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
-        : api(route.method, pathOf(route, id), route.body?.(), options).finally(() => agePastInsights(service)),
+        : api(route.method, pathOf(route, id), route.body?.(), {
+            ...options,
+            ...(route.endsAccount && options?.key !== null && { key: await keyElsewhere(service, options?.key) }),
+            headers: { ...route.headers, ...options?.headers },
+          }).finally(() => agePastInsights(service)),
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]()
       stripe[Symbol.dispose]()
       await llm[Symbol.asyncDispose]()
     },
   }
+}
+
+/** A key that may end the first account is replaced by one with the same scopes of a new account; another key stays. */
+async function keyElsewhere(service: EmailApi, key = service.key): Promise<string> {
+  const found = service.app.db
+    .query<{ scopes: string }, [Uint8Array, number]>('SELECT scopes FROM api_keys WHERE hash = ? AND account_id = ?')
+    .get(sha256(key), service.actor.accountId)
+  const scopes = JSON.parse(found?.scopes ?? '[]') as string[]
+  return scopes.includes('account:admin') ? service.newKey(scopes, await service.newAccount()) : key
 }
 
 /** A report of the day before yesterday. */

@@ -4,7 +4,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import { recountSql } from '#features/analytics/recount.ts'
-import { DAILY_COLUMNS, DAILY_FIELDS, dayOf } from '#features/events/figures.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS } from '#features/events/figures.ts'
+import { horizonKey } from '#features/events/horizon.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
 import { type Finding, MOST_DIFFERENCES, told } from './findings.ts'
@@ -61,23 +62,23 @@ export function examineFigures(db: Database): Finding[] {
 
 const dayText = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
 
-/** Up to when retention may have removed events or emails; 0: nothing was. */
+/** Events and emails are all there from this time on; 0: none were removed. */
 const horizonOf = (db: Database): number =>
   db
     .query<{ horizon: number }, []>(
-      "SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('retention:events', 'retention:logs')",
+      `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${horizonKey('events')}', '${horizonKey('logs')}')`,
     )
     .get()?.horizon ?? 0
 
 /**
- * Figures that cannot be. What happened to an email since the horizon is all there when the email is of that time as well, so that is the least; the most is
+ * Figures that cannot be. What happened to an email since the horizon is all there when the email is not older, so that is the least; the most is
  * what all rows say, and the events since then whose email is gone.
  */
 function differences(horizon: number): string {
   const recounts =
     horizon === 0
       ? `SELECT account, day, domain, field, 0 AS stored, n AS least, n AS most FROM (${recountSql()})`
-      : `SELECT account, day, domain, field, 0 AS stored, n AS least, 0 AS most FROM (${recountSql(`AND emails.created_at > ${horizon}`)})
+      : `SELECT account, day, domain, field, 0 AS stored, n AS least, 0 AS most FROM (${recountSql(`AND emails.created_at >= ${horizon}`)})
          UNION ALL SELECT account, day, domain, field, 0, 0, n FROM (${recountSql()})`
   const orphans =
     horizon === 0
@@ -87,6 +88,6 @@ function differences(horizon: number): string {
   return `SELECT * FROM (
       SELECT account, day, domain, field, sum(stored) AS stored, sum(least) AS least, sum(most) AS most
       FROM (SELECT account, day, domain, field, n AS stored, 0 AS least, 0 AS most FROM (${STORED}) UNION ALL ${recounts})
-      ${horizon === 0 ? '' : `WHERE day > ${dayOf(horizon)}`} GROUP BY 1, 2, 3, 4 HAVING stored < least OR stored > most)
+      WHERE day * ${DAY_MS} >= ${horizon} GROUP BY 1, 2, 3, 4 HAVING stored < least OR stored > most)
     WHERE stored < least OR stored > most + ${orphans}`
 }

@@ -10,6 +10,9 @@ import type { Period } from './period.ts'
 /** Columns of `daily_figures`, as `DailyFigures` names them. */
 export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
+/** Their sums. */
+export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(', ')
+
 const sql = prepared((db) => ({
   // A seek a day: a range over the days would go through all of their domains.
   day: db.prepare<DailyFigures, [number, number, string]>(

@@ -81,7 +81,7 @@ function rangeOf(from: string | undefined, to: string | undefined): Period {
   const [fromDay, toDay] = [parseDay('from', from), parseDay('to', to)]
   if (fromDay > toDay) throw badParameter('from', 'from must not be later than to.')
   if (toDay - fromDay >= MOST_DAYS)
-    throw badParameter('to', `from and to must not be more than ${MOST_DAYS} days apart, both included.`)
+    throw badParameter('to', `from and to are more than ${MOST_DAYS} days, both included; ask for fewer.`)
   return { fromDay, toDay, name: 'custom' }
 }
 
