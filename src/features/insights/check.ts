@@ -7,7 +7,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { memberOf } from '#platform/llm.ts'
 import { GUIDELINES } from './figures.ts'
-import { AREAS, type GroundedFinding, isCritical, SEVERITIES } from './findings.ts'
+import { AREAS, type GroundedFinding, isCritical, MOST_FINDINGS, SEVERITIES } from './findings.ts'
 
 export interface Checked {
   /** Undefined where the one of the model does not hold. */
@@ -17,7 +17,6 @@ export interface Checked {
   readonly dropped: number
 }
 
-const MOST_FINDINGS = 20
 const LONGEST_SUMMARY = 1200
 const LONGEST_TEXT = 600
 

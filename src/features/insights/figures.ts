@@ -7,6 +7,7 @@ import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
+import { ALL_DOMAINS, dayOf } from '../events/figures.ts'
 import { hourOf } from '../events/record.ts'
 import { STREAM_FIGURES, STREAM_METRIC } from '../streams/figures.ts'
 import { isBigProvider } from '../validate/lists.ts'
@@ -16,6 +17,8 @@ export interface Figures {
   readonly periodEnd: Millis
   /** By name, in the order in which they are shown. Percentages have two decimals; a yes is 1, a no is 0. */
   readonly metrics: ReadonlyMap<string, number>
+  /** What the numbers of `stream_1` and `sending_domain_1` stand for. For the report's readers: the model never sees it. */
+  readonly names: ReadonlyMap<string, string>
 }
 
 export const WEEKS = 4
@@ -66,8 +69,8 @@ const sql = prepared((db) => ({
   counter: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
   ),
-  streams: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
+  streams: db.prepare<{ id: number; slug: string }, [number, number]>(
+    'SELECT id, slug FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
   // 4 is `bounced` of emails/status.ts.
   categories: db.prepare<{ category: string; n: number }, [number, number, number]>(
@@ -76,11 +79,11 @@ const sql = prepared((db) => ({
      GROUP BY 1 ORDER BY n DESC, 1`,
   ),
   sendingDomains: db.prepare<
-    { verified: number; spf: number; dkim: number; dmarc: number; returnPath: number },
+    { domain: string; verified: number; spf: number; dkim: number; dmarc: number; returnPath: number },
     [number]
   >(
-    `SELECT verified_at IS NOT NULL AS verified, spf_verified AS spf, dkim_verified AS dkim, dmarc_verified AS dmarc, return_path_verified AS returnPath
-     FROM domains WHERE account_id = ? AND deleted_at IS NULL ORDER BY id`,
+    `SELECT domain, verified_at IS NOT NULL AS verified, spf_verified AS spf, dkim_verified AS dkim, dmarc_verified AS dmarc,
+     return_path_verified AS returnPath FROM domains WHERE account_id = ? AND deleted_at IS NULL ORDER BY id`,
   ),
   webhooks: db.prepare<{ total: number; off: number; failing: number; most: number }, [number]>(
     `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS off, coalesce(sum(is_active AND failure_count > 0), 0) AS failing,
@@ -97,7 +100,7 @@ const sql = prepared((db) => ({
 /** The figures of an account up to now, of whole days in UTC. Gives way between the days. */
 export async function figuresOf({ db, clock }: Pick<App, 'db' | 'clock'>, accountId: number): Promise<Figures> {
   const periodEnd = clock.now()
-  const lastDay = Math.floor(periodEnd / days(1))
+  const lastDay = dayOf(periodEnd)
   const firstDay = lastDay - DAYS + 1
   const periodStart = firstDay * days(1)
   const statements = sql(db)
@@ -107,13 +110,14 @@ export async function figuresOf({ db, clock }: Pick<App, 'db' | 'clock'>, accoun
   ])
   for (const [name, value] of Object.entries(GUIDELINES)) metrics.set(`guideline.${name}`, value)
 
+  const names = new Map<string, string>()
   const counted = (metric: string): number => statements.counter.get(accountId, metric, hourOf(periodStart))?.value ?? 0
 
-  addSums(metrics, 'total', statements.sums.get(accountId, firstDay, lastDay, ''))
+  addSums(metrics, 'total', statements.sums.get(accountId, firstDay, lastDay, ALL_DOMAINS))
   for (const type of ['deferred', 'failed', 'uncertain']) metrics.set(`total.${type}`, counted(`event:${type}`))
   for (let week = 1; week <= WEEKS; week++) {
     const from = firstDay + (week - 1) * 7
-    addSums(metrics, `week_${week}`, statements.sums.get(accountId, from, from + 6, ''))
+    addSums(metrics, `week_${week}`, statements.sums.get(accountId, from, from + 6, ALL_DOMAINS))
   }
 
   const sentTo = new Map<string, number>()
@@ -136,18 +140,21 @@ export async function figuresOf({ db, clock }: Pick<App, 'db' | 'clock'>, accoun
   }
   await giveWay()
 
-  for (const [index, { id }] of statements.streams.all(accountId, MOST_STREAMS).entries()) {
+  for (const [index, { id, slug }] of statements.streams.all(accountId, MOST_STREAMS).entries()) {
     const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_FIGURES.map((figure) =>
       counted(`${STREAM_METRIC}${id}:${figure}`),
     )
-    if (sent > 0) addSums(metrics, `stream_${index + 1}`, { ...NOTHING, sent, delivered, bounced, complaints }, SMALL)
+    if (sent === 0) continue
+    addSums(metrics, `stream_${index + 1}`, { ...NOTHING, sent, delivered, bounced, complaints }, SMALL)
+    names.set(`stream_${index + 1}`, slug)
   }
   await giveWay()
 
   const domains = statements.sendingDomains.all(accountId)
   metrics.set('sending_domains.total', domains.length)
   metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
-  for (const [index, { spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
+  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
+    names.set(`sending_domain_${index + 1}`, domain)
     for (const [name, value] of Object.entries({ spf, dkim, dmarc, return_path: returnPath })) {
       metrics.set(`sending_domain_${index + 1}.${name}`, value)
     }
@@ -163,7 +170,7 @@ export async function figuresOf({ db, clock }: Pick<App, 'db' | 'clock'>, accoun
   const keys = statements.keys.get(accountId)
   metrics.set('access.api_keys', keys?.keys ?? 0)
   metrics.set('access.api_keys_with_full_access', keys?.full ?? 0)
-  return { periodStart, periodEnd, metrics }
+  return { periodStart, periodEnd, metrics, names }
 }
 
 const NOTHING: Sums = {

@@ -17,6 +17,9 @@ export interface GroundedFinding extends Finding {
   readonly metrics: readonly string[]
 }
 
+/** In a report. */
+export const MOST_FINDINGS = 20
+
 type Metrics = ReadonlyMap<string, number>
 
 /** Recipients below which a percentage says nothing. */

@@ -33,7 +33,7 @@ export function reportOf(checked: Checked, figures: Figures, model: string): Rep
 
 function markdownOf(
   { summary, findings }: { summary: string; findings: readonly GroundedFinding[] },
-  { periodStart, periodEnd, metrics }: Figures,
+  { periodStart, periodEnd, metrics, names }: Figures,
   model: string,
 ): string {
   const day = (at: number): string => isoTime(at).slice(0, 10)
@@ -46,11 +46,21 @@ function markdownOf(
       `**Recommendation:** ${escaped(finding.recommendation)}`,
       `**Figures:** ${finding.metrics.map((name) => escaped(`${name} ${metrics.get(name) ?? 0}`)).join(', ')}`,
     ]),
+    ...namesUsed(findings, names).map(([label, name]) => `${escaped(label.replaceAll('_', ' '))}: ${escaped(name)}`),
     `Model: ${escaped(model)}. Every number was checked against the figures of the account.`,
   ]
   return `${parts.join('\n\n')}\n`
 }
 
-/** Characters that Markdown could take for markup. At the beginning of a line there is none that could be another: all texts are one line. */
+/** What the numbered streams and sending domains of the findings are. */
+const namesUsed = (findings: readonly GroundedFinding[], names: Figures['names']): [string, string][] =>
+  [...names].filter(([label]) =>
+    findings.some(({ metrics }) => metrics.some((metric) => metric.slice(0, metric.lastIndexOf('.')) === label)),
+  )
+
+/** A text of one line without what Markdown could take for markup, at its beginning too. */
 const escaped = (text: string): string =>
-  text.replace(/[\\`*_[\]<>#|~!&]/g, '\\$&').replace(/^([+-]|\d+(?=[.)]))/, '\\$1')
+  text
+    .replace(/[\\`*_[\]<>#|~!&]/g, '\\$&')
+    .replace(/^[+=-]/, '\\$&')
+    .replace(/^(\d+)(?=[.)]( |$))/, '$1\\')

@@ -1,10 +1,10 @@
 /** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
 import { GUIDELINES } from './figures.ts'
-import { ENOUGH, type GroundedFinding, isCritical } from './findings.ts'
+import { ENOUGH, type GroundedFinding, isCritical, MOST_FINDINGS } from './findings.ts'
 
 type Metrics = ReadonlyMap<string, number>
 
-/** Worst first. Always one at least. */
+/** Worst first; one at least, and 20 at most. */
 export function findingsByRule(metrics: Metrics): GroundedFinding[] {
   const findings = [
     ...rates(metrics),
@@ -13,7 +13,7 @@ export function findingsByRule(metrics: Metrics): GroundedFinding[] {
     ...webhooks(metrics),
     ...access(metrics),
   ].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity))
-  return findings.length > 0 ? findings : [nothingStandsOut(metrics)]
+  return findings.length > 0 ? findings.slice(0, MOST_FINDINGS) : [nothingStandsOut(metrics)]
 }
 
 export function summaryByRule(metrics: Metrics): string {
@@ -74,19 +74,18 @@ function providers(metrics: Metrics): GroundedFinding[] {
 }
 
 function sendingDomains(metrics: Metrics): GroundedFinding[] {
-  return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
-    const [, number, record] = /^sending_domain_(\d+)\.(spf|dkim|dmarc)$/.exec(name) ?? []
-    if (number === undefined || record === undefined || value !== 0) return []
-    return [
-      {
-        severity: severityOf(metrics, name),
-        area: 'security',
-        observation: `Sending domain ${number} has no ${record.toUpperCase()} record that was verified.`,
-        recommendation: 'Publish the DNS record that the details of the domain show, and verify the domain again.',
-        metrics: [name],
-      },
-    ]
-  })
+  const missing = new Map<string, string[]>()
+  for (const [name, value] of metrics) {
+    const number = /^sending_domain_(\d+)\.(?:spf|dkim|dmarc)$/.exec(name)?.[1]
+    if (number !== undefined && value === 0) missing.set(number, [...(missing.get(number) ?? []), name])
+  }
+  return [...missing].map(([number, names]) => ({
+    severity: names.some((name) => isCritical(metrics, name)) ? 'critical' : 'warn',
+    area: 'security',
+    observation: `Records of sending domain ${number} that were not verified: ${names.map((name) => name.slice(name.indexOf('.') + 1).toUpperCase()).join(', ')}.`,
+    recommendation: 'Publish the DNS records that its details show, and verify the domain again.',
+    metrics: names,
+  }))
 }
 
 function webhooks(metrics: Metrics): GroundedFinding[] {
