@@ -159,16 +159,20 @@ export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, n
   const { id, monthlyQuota } = parent ?? account
   if (monthlyQuota < UNLIMITED && usedWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
     const whose = parent ? ' of the parent account and its sub-accounts together' : ''
-    throw quotaExceeded(`The monthly quota of ${monthlyQuota} recipients${whose} is used up`, month, now)
+    const what = `The monthly quota of ${monthlyQuota} recipients${whose} is used up`
+    throw quotaExceeded(what, month, now, untilPaid(parent ?? account))
   }
   addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
 }
 
-const quotaExceeded = (what: string, month: number, now: Millis): AppError =>
+const untilPaid = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
+  heldPlan === undefined ? '' : `, and that of plan ${heldPlan} holds once its first invoice is paid`
+
+const quotaExceeded = (what: string, month: number, now: Millis, more = ''): AppError =>
   tooMany(
     'quota_exceeded',
-    `${what}; it is renewed on the first of next month (UTC).`,
+    `${what}; it is renewed on the first of next month (UTC)${more}.`,
     (monthStart(month + 1) - now) / 1000,
   )
 
@@ -186,8 +190,10 @@ export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
+  /** The plan, where its quota does not hold yet. */
+  readonly heldPlan: Plan | undefined
   /** Of a sub-account: the account whose quota bounds it too. */
-  readonly parent: { readonly id: number; readonly monthlyQuota: number } | undefined
+  readonly parent: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'heldPlan'> | undefined
   /** Why it may not send, as a sentence; undefined: it may. */
   readonly stop: string | undefined
   /** Whether emails that do not say it themselves are tracked. */
@@ -203,8 +209,7 @@ export function sendingAccount(config: Config, db: Database, id: number): Sendin
   return {
     id,
     ...quotaIn(config, row),
-    parent:
-      parent && parentId !== null ? { id: parentId, monthlyQuota: quotaIn(config, parent).monthlyQuota } : undefined,
+    parent: parent && parentId !== null ? { id: parentId, ...quotaIn(config, parent) } : undefined,
     stop: stopOf(db, id),
     trackingDefault: row.trackingDefault === 1,
   }
@@ -213,9 +218,14 @@ export function sendingAccount(config: Config, db: Database, id: number): Sendin
 function quotaIn(
   config: Config,
   row: { plan: string; quota: number | null; quotaHeld: number },
-): Pick<SendingAccount, 'plan' | 'monthlyQuota'> {
+): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
-  return { plan, monthlyQuota: enforcedQuota(config, plan, row.quota, row.quotaHeld === 1) }
+  const isHeld = row.quotaHeld === 1
+  return {
+    plan,
+    monthlyQuota: enforcedQuota(config, plan, row.quota, isHeld),
+    heldPlan: isHeld && row.quota === null ? plan : undefined,
+  }
 }
 
 /** Throws 403 `account_paused`, with the reason, when the account may not send. */

@@ -89,16 +89,16 @@ interface Override {
   stripePriceId?: string
 }
 
-const LIMIT_OF_FIELD: Readonly<Record<string, Limited>> = {
-  max_domains: 'domains',
-  max_templates: 'templates',
-  max_webhooks: 'webhooks',
-  max_contact_lists: 'contact_lists',
-  max_sub_accounts: 'sub_accounts',
-}
+const LIMIT_OF_FIELD = new Map<string, Limited>([
+  ['max_domains', 'domains'],
+  ['max_templates', 'templates'],
+  ['max_webhooks', 'webhooks'],
+  ['max_contact_lists', 'contact_lists'],
+  ['max_sub_accounts', 'sub_accounts'],
+])
 
 /** The fields that `TASSIS_PLANS` can set. */
-const FIELDS = [...Object.keys(LIMIT_OF_FIELD), 'price_cents', 'stripe_price_id']
+const FIELDS = [...LIMIT_OF_FIELD.keys(), 'price_cents', 'stripe_price_id']
 
 // A configuration is read several times an email and never changes.
 const termsOf = new WeakMap<Settings, ReadonlyMap<Plan, PlanTerms>>()
@@ -150,7 +150,7 @@ function readOverrides(entries: readonly string[]): Map<Plan, Override> {
     if (!isPlan(plan)) throw notAllowed(entry, `a plan is one of ${PLANS.join(', ')}`)
     const override = overrides.get(plan) ?? { limits: {} }
     overrides.set(plan, override)
-    const limit = LIMIT_OF_FIELD[field]
+    const limit = LIMIT_OF_FIELD.get(field)
     if (limit) override.limits[limit] = numberOf(entry, value)
     else if (field === 'price_cents') override.priceCents = numberOf(entry, value)
     else if (field === 'stripe_price_id') override.stripePriceId = value

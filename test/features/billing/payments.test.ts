@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { reconcileAll, trimBillingEvents } from '#features/billing/reconcile.ts'
 import { days } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
 import { CUSTOMER, createBillingApi, NOTHING_BOUGHT, PRO } from '#test/support/billing.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
 
 const HELD = { ...PRO, monthly_quota: 3000 }
 const ENDED = { ...NOTHING_BOUGHT, subscription_status: 'canceled', billing_email: 'owner@tassis.test' }
@@ -51,6 +53,24 @@ describe('a subscription', () => {
     subscription.paid.unshift(4900)
     await billing.tell('customer.subscription.updated')
     expect(await billing.state()).toEqual({ ...PRO, trial_ends_at: new Date(trialEnd * 1000).toISOString() })
+  })
+
+  test('lets no more be sent than plan free allows until it is paid, and says so', async () => {
+    await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '2' })
+    await billing.service.addDomain(billing.actor, 'plan.test')
+    const email = { from: 'a@plan.test', to: 'b@receiver.test', subject: 'S', text_body: 'T' }
+    const send = () => billing.api('POST', '/v1/emails', email)
+    const subscription = await billing.buy()
+    await billing.tell('customer.subscription.created')
+    expect([(await send()).status, (await send()).status]).toEqual([202, 202])
+    const refused = await send()
+    expectRefusal(refused, 429, 'quota_exceeded')
+    expect(at(refused.body, 'message')).toBe(
+      'The monthly quota of 2 recipients is used up; it is renewed on the first of next month (UTC), and that of plan pro holds once its first invoice is paid.',
+    )
+    subscription.paid.push(4900)
+    await billing.tell('invoice.paid')
+    expect((await send()).status).toBe(202)
   })
 
   test('that is held never has more than its own plan where free has more', async () => {
