@@ -18,6 +18,7 @@ import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { llmSettings, saying, startLlmStub } from '#test/support/llm-stub.ts'
 import { deliver as deliverMessage, mailboxOf as testMailbox } from '#test/support/mailboxes.ts'
+import { createTestUser } from '#test/support/people.ts'
 import { startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -35,17 +36,20 @@ export type Resource =
   | 'inbound-email'
   | 'inbound-route'
   | 'inbound-route-delivery'
+  | 'invitation'
   | 'insight'
   | 'leased-message'
   | 'mailbox'
   | 'mailbox-message'
   | 'mailbox-thread'
+  | 'member'
   | 'newsletter'
   | 'operation'
   | 'paused-broadcast'
   | 'pending-contact'
   | 'signup-form'
   | 'stream'
+  | 'sub-account'
   | 'suppression'
   | 'template'
   | 'tracking-domain'
@@ -83,6 +87,13 @@ export interface Route {
 
 let made = 0
 const unique = (name: string): string => `${name}-${++made}`
+
+const subAccount = () => ({
+  name: unique('Shop'),
+  email: `${unique('owner')}@shop.test`,
+  password: 'four words that fit',
+  monthly_quota: 100,
+})
 
 /** An address where nobody listens: nothing is looked up for it, and nothing is sent here. */
 const WEBHOOK = { url: 'https://127.0.0.1/events', events: ['sent', 'bounced'] }
@@ -150,6 +161,28 @@ const removal = (path: string, scope: string, resource: Resource): Route => ({
 })
 
 export const ROUTES: readonly Route[] = [
+  listed('/v1/accounts', 'sub_accounts:manage'),
+  { ...get('/v1/accounts', 'sub_accounts:manage', { status: 201 }), method: 'POST', body: subAccount },
+  get('/v1/accounts/{id}', 'sub_accounts:manage', { resource: 'sub-account' }),
+  {
+    ...get('/v1/accounts/{id}', 'sub_accounts:manage', { resource: 'sub-account' }),
+    method: 'PATCH',
+    body: () => ({ name: unique('Shop') }),
+  },
+  {
+    ...get('/v1/accounts/{id}', 'sub_accounts:manage', { resource: 'sub-account', status: 202 }),
+    method: 'DELETE',
+  },
+  get('/v1/accounts/{id}/analytics', 'sub_accounts:manage', {
+    resource: 'sub-account',
+    shape: ['data', 'period'],
+    isOne: true,
+  }),
+  {
+    ...get('/v1/accounts/{id}/api-keys', 'sub_accounts:manage', { resource: 'sub-account', status: 201 }),
+    method: 'POST',
+    body: () => ({ name: unique('key'), scopes: ['sub_accounts:manage'] }),
+  },
   get('/v1/account', 'account:read'),
   {
     ...get('/v1/account', 'account:admin'),
@@ -341,6 +374,11 @@ export const ROUTES: readonly Route[] = [
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listed('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
+  get('/v1/analytics/aggregate', 'analytics:read', {
+    alsoScope: 'sub_accounts:manage',
+    shape: ['data', 'period'],
+    isOne: true,
+  }),
   get('/v1/analytics/domains', 'analytics:read', { shape: ['data', 'period'] }),
   get('/v1/analytics/export', 'analytics:read', { csv: 'answer', shape: 'none' }),
   get('/v1/analytics/overview', 'analytics:read', { shape: ['data', 'period'], isOne: true }),
@@ -438,6 +476,20 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     csv: () => `email_address\n${unique('imported')}@receiver.test\n`,
   },
+  listed('/v1/team', 'account:read'),
+  {
+    ...get('/v1/team/members/{id}', 'account:admin', { resource: 'member' }),
+    method: 'PATCH',
+    body: () => ({ role: 'developer' }),
+  },
+  removal('/v1/team/members/{id}', 'account:admin', 'member'),
+  listed('/v1/team/invitations', 'account:read'),
+  {
+    ...get('/v1/team/invitations', 'account:admin', { status: 201 }),
+    method: 'POST',
+    body: () => ({ email: `${unique('invited')}@receiver.test`, role: 'viewer' }),
+  },
+  removal('/v1/team/invitations/{id}', 'account:admin', 'invitation'),
   listed('/v1/templates', 'templates:read'),
   { ...get('/v1/templates', 'templates:write', { status: 201 }), method: 'POST', body: template },
   get('/v1/templates/{id}', 'templates:read', { resource: 'template' }),
@@ -485,12 +537,36 @@ export const ROUTES: readonly Route[] = [
   },
 ]
 
+/** Routes for users who are signed in; to a key they are a 403. */
+export const SESSION_ROUTES: readonly string[] = [
+  'POST /v1/auth/logout',
+  'GET /v1/auth/session',
+  'PUT /v1/auth/session',
+  'GET /v1/auth/sessions',
+  'DELETE /v1/auth/sessions/{id}',
+  'PUT /v1/auth/password',
+  'POST /v1/auth/totp',
+  'POST /v1/auth/totp/confirm',
+  'DELETE /v1/auth/totp',
+]
+
 /** Routes that need no key; all else under /v1 does. */
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
   'GET /t/tls-allowed',
   'GET /v1/billing/plans',
   'POST /billing/stripe',
+  'POST /v1/auth/login',
+  'POST /v1/auth/join',
+  'POST /v1/auth/password-reset',
+  'POST /v1/auth/password-reset/confirm',
+  'GET /login',
+  'POST /login',
+  'POST /logout',
+  'GET /reset-password',
+  'POST /reset-password',
+  'GET /join',
+  'POST /join',
   'GET /readyz',
   'GET /openapi.json',
   'GET /docs',
@@ -624,6 +700,8 @@ export async function createContractApi(): Promise<ContractApi> {
       }
       case 'insight':
         return makeInsight(service)
+      case 'invitation':
+        return makeInvitation(service)
       case 'leased-message': {
         const id = await make('mailbox-message')
         const leased = await api('GET', `/v1/agent-mailboxes/${mailboxOf.get(id)}/messages/next`)
@@ -648,6 +726,10 @@ export async function createContractApi(): Promise<ContractApi> {
         mailboxOf.set(id, mailbox)
         return id
       }
+      case 'member': {
+        const { user } = await createTestUser(service.app, service.actor, `${unique('member')}@receiver.test`, 'viewer')
+        return formatUuid(user.uuid)
+      }
       case 'newsletter':
         return String(at((await post('/v1/newsletters', newsletter())).body, 'data', 'id'))
       case 'paused-broadcast': {
@@ -661,6 +743,8 @@ export async function createContractApi(): Promise<ContractApi> {
         return String(at((await post('/v1/signup-forms', signupForm())).body, 'data', 'id'))
       case 'stream':
         return String(at((await post('/v1/streams', { slug: unique('made'), name: 'Made' })).body, 'data', 'id'))
+      case 'sub-account':
+        return String(at((await post('/v1/accounts', subAccount())).body, 'data', 'id'))
       case 'suppression': {
         const address = { email_address: `${unique('made')}@receiver.test` }
         return String(at((await post('/v1/suppressions', address)).body, 'data', 'email_address'))
@@ -744,6 +828,17 @@ function makeLists({ app, actor }: EmailApi): string[] {
     insert.run(uuid, actor.accountId, unique('Formless'))
     return formatUuid(uuid)
   })
+}
+
+/** Without the mail, and without its limits. */
+function makeInvitation({ app, actor, clock }: EmailApi): string {
+  const uuid = newUuid()
+  app.db.run(
+    `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
+     VALUES (?, ?, ?, 'viewer', ?, 'cli', ?, ?)`,
+    [uuid, actor.accountId, `${unique('invited')}@receiver.test`, newUuid(), clock.now() + hours(1), clock.now()],
+  )
+  return formatUuid(uuid)
 }
 
 const domainIdOf = ({ app, actor }: EmailApi): number => {

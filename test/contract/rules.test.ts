@@ -77,19 +77,25 @@ test('events are numbered without a gap in each account, and their times never g
   }
 })
 
-// A send is told by its events; a look at DNS that changes nothing changes nothing, and neither does a preview.
+// A send is told by its events; a look at DNS that changes nothing changes nothing, and neither does a preview. Of a page at the payment provider
+// only what comes of it is a change, which the provider tells.
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
+  'POST /v1/billing/checkout',
+  'POST /v1/billing/portal',
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
   'POST /v1/domains/{id}/verify',
   'POST /v1/domains/{id}/verify-tracking',
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
 ]
-const changes = ROUTES.filter((route) => route.method !== 'GET' && !UNAUDITED.includes(nameOf(route)))
+// What ends an account is asked of another one, whose log nobody can ask for afterwards.
+const changes = ROUTES.filter(
+  (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(nameOf(route)),
+)
 
-test('every change leaves one audit row of the key that made it, named in the past tense', async () => {
+test('every change leaves one audit row of the key that made it, with its address, named in the past tense', async () => {
   await using service = await createContractApi()
   const keyId = at((await service.api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
   const total = async () => Number(at((await service.api('GET', '/v1/audit-logs')).body, 'pagination', 'total'))
@@ -99,7 +105,12 @@ test('every change leaves one audit row of the key that made it, named in the pa
     expect((await service.ask(route, id)).status).toBe(route.status)
     const entry = at((await service.api('GET', '/v1/audit-logs')).body, 'data', 0)
     expect([nameOf(route), (await total()) - before]).toEqual([nameOf(route), 1])
-    expect(entry).toMatchObject({ actor_type: 'api_key', actor_id: keyId, account_id: service.actor.accountUuid })
+    expect(entry).toMatchObject({
+      actor_type: 'api_key',
+      actor_id: keyId,
+      account_id: service.actor.accountUuid,
+      ip_address: '127.0.0.1',
+    })
     expect(at(entry, 'action')).toMatch(/^[a-z_]+\.[a-z_]+(ed|en|set)$/)
     // A path names a contact by its address, the audit log by its public id.
     if (id !== '' && !/\/contacts(\/\{email\}.*)?$/.test(route.path)) expect(at(entry, 'resource_id')).toBe(id)

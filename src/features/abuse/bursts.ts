@@ -12,7 +12,7 @@ import { hours } from '#platform/units.ts'
 const MOST = {
   'domain.created': 'abuseDomainsPerHour',
   'api_key.created': 'abuseKeysPerHour',
-  'account.created': 'abuseSubAccountsPerHour',
+  'sub_account.created': 'abuseSubAccountsPerHour',
 } as const satisfies Readonly<Record<string, keyof Config>>
 
 type Creation = keyof typeof MOST
