@@ -11,6 +11,7 @@ import { type Balance, balanceFinding, balances, examineBooks } from './books.ts
 import { requireData } from './call.ts'
 import { examineContent, soundness } from './content-check.ts'
 import type { Finding } from './findings.ts'
+import { leaveOutDeleted } from './kept-accounts.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printable, report, table } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
@@ -39,6 +40,7 @@ export function addCheckCommand(program: Command): void {
 function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
+    leaveOutDeleted(db)
     const all = balances(db)
     const findings = [
       { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },

@@ -11,7 +11,9 @@ import type { Period } from './period.ts'
 export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
 /** Their sums. */
-export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(', ')
+export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
+  ', ',
+)
 
 const sql = prepared((db) => ({
   // A seek a day: a range over the days would go through all of their domains.

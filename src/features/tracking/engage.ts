@@ -124,7 +124,13 @@ export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] =>
 type News = 'none' | 'first' | 'again'
 
 /** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
-function countOfDay(tx: Tx, { recipientId, url }: Engagement, sender: Sender, at: Millis, news: 'first' | 'again'): void {
+function countOfDay(
+  tx: Tx,
+  { recipientId, url }: Engagement,
+  sender: Sender,
+  at: Millis,
+  news: 'first' | 'again',
+): void {
   const place = { accountId: sender.accountId, domain: domainOfAddress(sender.address), at }
   countDaily(tx, place, url === undefined ? 'opens' : 'clicks', 1)
   if (news === 'again') return

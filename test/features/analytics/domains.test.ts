@@ -15,8 +15,12 @@ const fill = (service: TestApp, rows: string) =>
     db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
       SELECT ${ACCOUNT}, day, domain, sum(sent), sum(sent) / 2, 1 FROM (${rows}) GROUP BY day, domain`)
     // Neither another account's nor the sums are among them.
-    db.run(`INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures GROUP BY day`)
-    db.run(`INSERT INTO daily_figures (account_id, day, domain, sent) SELECT account_id, day, '', sum(sent) FROM daily_figures GROUP BY 1, 2`)
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures GROUP BY day`,
+    )
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT account_id, day, '', sum(sent) FROM daily_figures GROUP BY 1, 2`,
+    )
   })
 
 const summedUp = ({ app }: TestApp, { fromDay, toDay }: Period, limit: number) =>
