@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireKnownAbusePlans } from '#features/abuse/judged.ts'
 import { requireKnownPlans } from '#features/accounts/plans.ts'
+import { compactSearch } from '#features/agent-mailboxes/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
 import { completeAuditChain } from '#features/audit-logs/chain.ts'
@@ -177,6 +178,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       disk: options.disk ?? createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
       removeCaptures: (emailIds) => captures.remove(emailIds),
       scrubFiles: async () => {
+        await compactSearch({ commit })
         const databases = [
           { path: databasePath, committer: commit },
           { path: captures.path, committer: captures.committer },

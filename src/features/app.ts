@@ -29,8 +29,8 @@ export interface App {
   readonly rawMail: ContentStore
   /** Whether there is room for new work; asked before content is stored. */
   readonly disk: DiskGuard
-  /** Removes what was captured of emails; resolves when that is on disk. */
-  removeCaptures(emailIds: readonly number[]): Promise<void>
+  /** Removes what was captured of emails; resolves with how many captures that were, once it is on disk. */
+  removeCaptures(emailIds: readonly number[]): Promise<number>
   /** Overwrites what was deleted in the files of all databases. False: some other process reads one, so try again later. */
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget

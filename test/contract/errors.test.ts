@@ -3,7 +3,7 @@ import { createHttp } from '#app/http.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
-import { nameOf, PUBLIC_ROUTES, ROUTES } from './routes.ts'
+import { nameOf, PUBLIC_ROUTES, ROUTES, SESSION_ROUTES } from './routes.ts'
 
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
@@ -47,7 +47,7 @@ describe('every status has the same body', () => {
 })
 
 describe('a wrong method', () => {
-  const routes = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].map((name) => {
+  const routes = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].map((name) => {
     const [method = '', path = ''] = name.split(' ')
     const pattern = path
       .replaceAll('.', '\\.')
@@ -100,7 +100,7 @@ describe('X-Request-Id', () => {
         service.api('GET', '/v1/account', undefined, { key: await service.newKey(['emails:read']), headers }),
     ],
     ['a 404', (headers) => service.api('GET', '/nothing', undefined, { headers })],
-    ['a 405', (headers) => service.api('DELETE', '/v1/account', undefined, { headers })],
+    ['a 405', (headers) => service.api('PUT', '/v1/account', undefined, { headers })],
     ['a 413', (headers) => service.raw('/v1/emails', 'x'.repeat(100_001), headers)],
     ['a 422', (headers) => service.api('POST', '/v1/emails', {}, { headers })],
     ['/healthz', (headers) => service.api('GET', '/healthz', undefined, { key: null, headers })],

@@ -63,6 +63,8 @@ export interface Route {
   readonly scope: string
   /** A second scope that it needs beside. */
   readonly alsoScope?: string
+  /** Of users only owners may; a key needs its scope alone. */
+  readonly ownersOnly?: true
   readonly resource?: Resource
   /** A valid body, another one at each call. */
   readonly body?: () => unknown

@@ -55,6 +55,7 @@ const sql = prepared((db) => ({
   ofAccount: db.prepare<{ count: number; sizeBytes: number }, [number]>(
     'SELECT COUNT(*) AS count, coalesce(SUM(size_bytes), 0) AS sizeBytes FROM contact_imports WHERE account_id = ?',
   ),
+  filesOf: db.prepare<{ file: string }, [number]>('SELECT file FROM contact_imports WHERE account_id = ?'),
   ofFile: db.prepare<{ id: number }, [string]>('SELECT id FROM contact_imports WHERE file = ?'),
   insert: db.prepare(
     `INSERT INTO contact_imports (account_id, list_id, operation_id, file, size_bytes, confirmed, done_bytes, done_lines, inserted, duplicates, invalid,
@@ -75,6 +76,12 @@ export function nextImport(db: Database, afterAccountId: number): Import | undef
 /** How many imports of an account wait or run, and what their files take together. */
 export const importsOf = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>
   sql(db).ofAccount.get(accountId) ?? { count: 0, sizeBytes: 0 }
+
+/** Names of the files of an account's imports. */
+export const filesOf = (db: Database, accountId: number): string[] =>
+  sql(db)
+    .filesOf.all(accountId)
+    .map(({ file }) => file)
 
 /** Whether a file belongs to an import. */
 export const isImported = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null

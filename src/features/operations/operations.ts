@@ -58,6 +58,7 @@ const sql = prepared((db) => ({
   page: db.prepare<Operation, [number, number, number]>(
     `SELECT ${COLUMNS} FROM operations WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
+  removeAll: db.prepare('DELETE FROM operations WHERE account_id = ?'),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, metadata, created_at,
@@ -141,3 +142,6 @@ export const listOperations = (
   operations: sql(db).page.all(accountId, page.limit, page.offset),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
+
+/** Removes all operations of an account that is deleted. */
+export const removeOperationsOf = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)

@@ -23,6 +23,9 @@ export const SWITCHED_OFF = 'The webhook was switched off.'
 export const DELETED = 'The webhook was deleted.'
 
 const sql = prepared((db) => ({
+  ofAccount: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
+  ),
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
@@ -149,6 +152,11 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
 export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
   sql(tx.db).delete.run(app.eventTime(), webhookId)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+}
+
+/** Marks all webhooks of an account as deleted, those of its routes too, because the account is. */
+export function closeWebhooks(app: App, tx: Tx, accountId: number): void {
+  for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
 }
 
 /** Ends what waits for a webhook that is off or deleted. That is on disk already; what is left of this is done by `trimWebhookHistory`. */

@@ -1,0 +1,31 @@
+/** @module Leaves accounts that are being deleted out of a look at the books: they do not add up while their rows go. */
+import type { Database } from 'bun:sqlite'
+
+/** Tables whose rows are of an account by another row, and how; a table comes after those that it names. */
+const CHILDREN: readonly (readonly [table: string, isKept: string])[] = [
+  ['recipients', 'email_id IN (SELECT id FROM emails)'],
+  ['link_clicks', 'email_id IN (SELECT id FROM emails)'],
+  ['opens', 'recipient_id IN (SELECT id FROM recipients)'],
+  ['click_marks', 'recipient_id IN (SELECT id FROM recipients)'],
+  ['webhook_deliveries', 'webhook_id IN (SELECT id FROM webhooks)'],
+  ['mailbox_messages', 'mailbox_id IN (SELECT id FROM agent_mailboxes)'],
+  ['mailbox_threads', 'mailbox_id IN (SELECT id FROM agent_mailboxes)'],
+  ['mailbox_contacts', 'mailbox_id IN (SELECT id FROM agent_mailboxes)'],
+  ['broadcast_recipients', 'broadcast_id IN (SELECT id FROM broadcasts)'],
+]
+
+/** Puts views of the connection in the place of tables, without the rows of such accounts; nothing when there are none. */
+export function leaveOutDeleted(db: Database): void {
+  if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
+  const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'
+  const tables = db
+    .query<{ name: string }, []>(
+      `SELECT t.name FROM sqlite_master t JOIN pragma_table_info(t.name) c
+       WHERE t.type = 'table' AND c.name = 'account_id' AND t.name <> 'account_deletions'`,
+    )
+    .all()
+  for (const { name } of tables)
+    db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE account_id IS NULL OR account_id ${isKept}`)
+  db.run(`CREATE TEMP VIEW accounts AS SELECT * FROM main.accounts WHERE id ${isKept}`)
+  for (const [name, where] of CHILDREN) db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE ${where}`)
+}

@@ -1,0 +1,29 @@
+/** @module The end of an account as a row: closed at once, emptied when all that it had is gone. Decides nothing: see features/privacy/delete-account.ts. */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
+
+const sql = prepared((db) => ({
+  close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
+  // The row stays, so that its number, which old tokens and erased entries of the audit log have, is not given to somebody else.
+  empty: db.prepare(
+    `UPDATE accounts SET uuid = ?, name = '', email = '', plan = 'free', monthly_quota = NULL, parent_id = NULL, pause_reason = NULL, stripe_customer_id = NULL,
+     stripe_subscription_id = NULL, subscription_status = NULL, billing_email = NULL, trial_ends_at = NULL WHERE id = ? AND deleted_at IS NOT NULL`,
+  ),
+  subAccounts: db.prepare<{ id: number; uuid: UuidBytes }, [number]>(
+    'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id',
+  ),
+}))
+
+/** Closes an account; false when it is closed already. */
+export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
+  sql(tx.db).close.run(now, accountId).changes === 1
+
+/** Takes everything out of the row of a closed account, its public id included. */
+export const emptyAccount = (tx: Tx, accountId: number): void => void sql(tx.db).empty.run(newUuid(), accountId)
+
+/** The sub-accounts of an account that are not deleted. */
+export const subAccountsOf = (db: Database, accountId: number): { id: number; uuid: UuidBytes }[] =>
+  sql(db).subAccounts.all(accountId)

@@ -1,0 +1,50 @@
+/** @module DELETE /v1/account: path, shape and one call. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/app.ts'
+import { authenticated, requires } from '#features/http.ts'
+import { AppError } from '#platform/errors.ts'
+import { ownersOnly } from '#platform/http/access.ts'
+import { one } from '#platform/http/envelope.ts'
+import { One, Uuid } from '#platform/http/schemas.ts'
+import { accountOfActor } from '../accounts/accounts.ts'
+import { deleteAccount } from './delete-account.ts'
+
+const CONFIRMATION = 'DELETE'
+
+const Deleted = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
+})
+
+export const accountDeletionRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/account' }).use(authenticated).delete(
+    '/',
+    async ({ actor, request, status }) => {
+      if (request.headers.get('x-confirm-delete') !== CONFIRMATION)
+        throw new AppError(
+          400,
+          'confirmation_missing',
+          'Deleting the account needs the header X-Confirm-Delete with the value DELETE; nothing was deleted.',
+        )
+      await deleteAccount(app, actor, accountOfActor(app.config, app.db, actor.accountId))
+      return status(
+        202,
+        one({
+          message: 'The account is deactivated. Its data is being deleted and cannot be brought back.',
+          account_id: actor.accountUuid,
+        }),
+      )
+    },
+    {
+      response: { 202: One(Deleted) },
+      detail: {
+        summary: 'Delete the account',
+        description:
+          'Needs the header X-Confirm-Delete: DELETE. At once its keys and sessions are a 401, its waiting mail is cancelled and mail to its domains is refused; then all of its data goes, that of its sub-accounts too. There is no way back.',
+        tags: ['Account'],
+        ...requires('account:admin'),
+        ...ownersOnly,
+      },
+    },
+  )

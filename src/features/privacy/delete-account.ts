@@ -1,0 +1,216 @@
+/**
+ * @module Deletes accounts. At once, in one transaction: nobody gets in any more, nothing is sent or taken in for it. Then, as an operation in slices that goes
+ * on after a crash: its waiting mail ends, its rows and content go, and at last the bytes of them in the files. What stays is a row without anything in
+ * it, so that its number is not given again, and the entries of the audit log without their personal fields.
+ *
+ * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → log → bytes
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/app.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { codesOf } from '#platform/db/codes.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { closeAccount, emptyAccount, subAccountsOf } from '../accounts/close.ts'
+import { removeKeysOf } from '../api-keys/keys.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { eraseAuditOfAccount } from '../audit-logs/erase.ts'
+import { filesOf } from '../contact-lists/imports.ts'
+import { removeSpooled } from '../contact-lists/spool.ts'
+import { requestScrub } from '../content/scrub.ts'
+import { closeDomains } from '../domains/domains.ts'
+import { endWaitingMail, hasMailInHand } from '../emails/end-mail.ts'
+import { insertOperation, removeOperationsOf } from '../operations/operations.ts'
+import { removeTeamOf } from '../team/users.ts'
+import { closeWebhooks } from '../webhooks/change.ts'
+import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
+
+/** Position = the stored code: only ever append. */
+const STEPS = ['mail', 'rows', 'late', 'log', 'bytes'] as const
+type Step = (typeof STEPS)[number]
+const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
+
+/** Mail in hand is looked at again after this. */
+const IN_HAND_MS = seconds(20)
+/** By then every request that was let in before the deletion is over. */
+const LATE_MS = minutes(10)
+/** When the files could not be scrubbed yet. */
+const SCRUB_AGAIN_MS = minutes(2)
+const AUDIT_SLICE = 500
+
+interface Deletion {
+  readonly accountId: number
+  readonly operationId: number
+  readonly step: number
+  readonly cursor: number
+  readonly rows: number
+  readonly dueAt: Millis
+  readonly createdAt: Millis
+}
+
+const COLUMNS =
+  'account_id AS accountId, operation_id AS operationId, step, cursor, rows, due_at AS dueAt, created_at AS createdAt'
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    'INSERT INTO account_deletions (account_id, operation_id, step, cursor, rows, due_at, created_at) VALUES (?, ?, 0, 0, 0, ?, ?)',
+  ),
+  next: db.prepare<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY due_at, account_id LIMIT 1`),
+  move: db.prepare(
+    'UPDATE account_deletions SET step = ?, cursor = ?, rows = rows + ?, due_at = ? WHERE account_id = ?',
+  ),
+  delete: db.prepare('DELETE FROM account_deletions WHERE account_id = ?'),
+}))
+
+/** An account to delete. */
+export interface DeletedAccount {
+  readonly id: number
+  readonly uuid: UuidBytes
+}
+
+/**
+ * Deletes an account, with its sub-accounts: resolves when nobody can use it any more and that is on disk. What is left of it goes as an operation, which
+ * the loop of `startRemoval` works off. To delete it again changes nothing.
+ * @param along runs in the same transaction
+ */
+export function deleteAccount(
+  app: App,
+  actor: Actor,
+  account: DeletedAccount,
+  along?: (tx: Tx) => void,
+): Promise<void> {
+  return app.commit.write((tx) => {
+    along?.(tx)
+    for (const each of [account, ...subAccountsOf(tx.db, account.id)]) close(app, tx, actor, each)
+  })
+}
+
+function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
+  const now = app.eventTime()
+  if (!closeAccount(tx, account.id, now)) return
+  const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
+  removeKeysOf(tx, account.id)
+  removeTeamOf(tx, account.id)
+  closeDomains(tx, account.id, now)
+  closeWebhooks(app, tx, account.id)
+  const { id: operationId, uuid } = insertOperation(app, tx, own, {
+    type: 'account_deletion',
+    status: 'processing',
+    total: 0,
+    completed: 0,
+    failed: 0,
+    errorSummary: null,
+  })
+  sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
+  audit(app, tx, own, {
+    action: 'account.deleted',
+    resourceType: 'account',
+    resourceId: own.accountUuid,
+    metadata: { operation_id: uuid },
+  })
+  // Inside the transaction as well: from here on no request is let in by a cache.
+  app.accountChanged.emit({ accountId: account.id })
+  tx.afterCommit(() => {
+    app.accountChanged.emit({ accountId: account.id })
+    app.removalDue.emit()
+  })
+}
+
+/** Deletions that are not complete, for the operator. */
+export const openDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
+  db
+    .query<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY account_id`)
+    .all()
+    .map(({ accountId, step, rows, dueAt }) => ({ accountId, step: CODES.nameOf(step), rows, dueAt }))
+
+/** What a step came to: how many rows it removed, and when it goes on; another step or the end instead. */
+interface Outcome {
+  readonly rows?: number
+  readonly cursor?: number
+  readonly dueAt?: Millis
+  readonly next?: Step
+}
+
+/** Starts the loop that removes what is left of deleted accounts. */
+export function startAccountRemoval(app: App): DueLoop {
+  const loop = startDueLoop({
+    name: 'remove deleted accounts',
+    clock: app.clock,
+    log: app.log,
+    step: async (ending) => {
+      const deletion = sql(app.db).next.get()
+      if (!deletion) return undefined
+      if (deletion.dueAt > app.clock.now()) return deletion.dueAt
+      await giveWay()
+      if (!ending.aborted) await removeStep(app, deletion)
+      return app.clock.now()
+    },
+  })
+  const stopListening = app.removalDue.listen(() => loop.wake())
+  return {
+    wake: () => loop.wake(),
+    async stop() {
+      stopListening()
+      await loop.stop()
+    },
+  }
+}
+
+async function removeStep(app: App, deletion: Deletion): Promise<void> {
+  switch (CODES.nameOf(deletion.step)) {
+    case 'mail':
+      return app.commit.write((tx) => move(tx, deletion, endMail(app, tx, deletion)))
+    case 'rows':
+      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
+    case 'late':
+      return removeRows(app, deletion, { next: 'log' })
+    case 'log':
+      return app.commit.write((tx) => move(tx, deletion, eraseLog(tx, deletion)))
+    case 'bytes':
+      return removeBytes(app, deletion)
+  }
+}
+
+function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
+  const rows = endWaitingMail(tx, accountId, app.eventTime())
+  if (rows > 0) return {}
+  return hasMailInHand(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
+}
+
+/** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
+async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Promise<void> {
+  const { accountId } = deletion
+  for (const file of filesOf(app.db, accountId)) await removeSpooled(app, file)
+  await app.removeCaptures(nextEmailsOf(app.db, accountId))
+  await app.commit.write((tx) => {
+    const rows = removeAccountRows(app, tx, accountId)
+    move(tx, deletion, rows > 0 ? { rows } : whenDone)
+  })
+}
+
+function eraseLog(tx: Tx, { accountId, cursor }: Deletion): Outcome {
+  const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
+  if (next !== undefined) return { cursor: next }
+  removeOperationsOf(tx, accountId)
+  emptyAccount(tx, accountId)
+  return { next: 'bytes' }
+}
+
+/** The last step: when no file has anything of it any more, the deletion itself goes. */
+async function removeBytes(app: App, deletion: Deletion): Promise<void> {
+  const isClean = await requestScrub(app)
+  await app.commit.write((tx) => {
+    if (!isClean) move(tx, deletion, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
+    else sql(tx.db).delete.run(deletion.accountId)
+  })
+  if (isClean) app.log.info({ account: deletion.accountId, rows: deletion.rows }, 'a deleted account is gone')
+}
+
+/** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */
+function move(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: Outcome): void {
+  const { rows = 0, cursor = 0, next } = outcome
+  sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)
+}
