@@ -42,8 +42,19 @@ const COUNTERS_DAYS = 400
 /** Free pages up to this part of a file are left for what comes next. */
 const FREE_PART = 0.05
 
-/** Removes what is due now; resolves with what went. One run at a time. @param signal no further step is begun once it is aborted */
-export async function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<Removed> {
+/** Runs that are under way. */
+const running = new WeakMap<App, Promise<Removed>>()
+
+/** Removes what is due now; resolves with what went. Who asks while it runs gets the run that is there. @param signal no further step is begun once it is aborted */
+export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<Removed> {
+  const known = running.get(app)
+  if (known) return known
+  const run = runOnce(app, signal).finally(() => running.delete(app))
+  running.set(app, run)
+  return run
+}
+
+async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
   const now = app.clock.now()
   const before: Record<Budgeted, Millis> = { ...agedCutoffs(app.config, now) }
   for (const [kind, cutoff] of Object.entries(await budgetCutoffs(app)) as [Budgeted, Millis][]) {

@@ -19,7 +19,12 @@ const VERDICTS: readonly Verdict[] = [
 export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimDue(tx, lane, { now, eventTime: app.eventTime(), limit: 10_000, retryAt: () => now + hours(1) })
+    const claimed = claimDue(tx, lane, {
+      now,
+      eventTime: app.eventTime(),
+      limit: 10_000,
+      retryAt: () => now + hours(1),
+    })
     for (const [index, hand] of claimed.entries()) {
       const verdict = verdicts[index % verdicts.length] ?? { kind: 'released' }
       const startedAt = verdict.kind === 'sent' || verdict.kind === 'uncertain' ? now : undefined
@@ -40,7 +45,9 @@ export async function sendAndEnd(service: EmailApi, count: number, month: number
         idempotency_key: `key-${month}-${sent + index}`,
         ...(index % 10 === 0 && {
           cc: [`copy${month}-${sent + index}@receiver.test`],
-          attachments: [{ filename: 'a.txt', content: btoa(`file ${month} ${sent + index}`), content_type: 'text/plain' }],
+          attachments: [
+            { filename: 'a.txt', content: btoa(`file ${month} ${sent + index}`), content_type: 'text/plain' },
+          ],
         }),
       }),
     )

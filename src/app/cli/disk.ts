@@ -1,0 +1,193 @@
+/**
+ * @module `tassis disk`: what uses the disk, by kind; how long each kind is kept, and what goes next. Reads by a connection of its own, so it runs beside the
+ * service and without it, and changes nothing.
+ */
+import { statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { measure } from '#features/retention/budgets.ts'
+import { allocated, GROUPS, type Group, type MonthUse } from '#features/retention/measure.ts'
+import { type Kept, type KeptKind, keptKinds } from '#features/retention/overview.ts'
+import { type Millis, systemClock } from '#platform/clock.ts'
+import { type Config, loadConfig } from '#platform/config.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { requireData } from './call.ts'
+import { type JsonOption, withJson } from './options.ts'
+import { distance, report, table, utc } from './output.ts'
+import { withSnapshot } from './snapshot.ts'
+
+interface DiskUse {
+  readonly at: string
+  readonly data_dir: string
+  /** Of the data folder, as du(1) counts it. */
+  readonly total_bytes: number
+  /** Of the file system that the data folder is on; free: for a process without privileges. */
+  readonly file_system: { readonly size_bytes: number; readonly free_bytes: number }
+  readonly database: {
+    readonly file_bytes: number
+    /** The write-ahead log and its index. */
+    readonly wal_bytes: number
+    /** Of pages that the next rows take. */
+    readonly free_bytes: number
+    readonly groups: Readonly<Record<Group, number>>
+  }
+  readonly content: readonly MonthBytes[]
+  readonly raw_mail: readonly MonthBytes[]
+  readonly captures_bytes: number
+  readonly imports_bytes: number
+  /** Everything else in the data folder. */
+  readonly other_bytes: number
+  readonly kinds: readonly KindUse[]
+}
+
+interface MonthBytes {
+  readonly month: string
+  readonly bytes: number
+  readonly free_bytes: number
+}
+
+interface KindUse {
+  readonly kind: KeptKind
+  readonly used_bytes: number
+  /** Null: no bound. */
+  readonly max_bytes: number | null
+  readonly max_days: number
+  readonly oldest_at: string | null
+  readonly goes_at: string | null
+  readonly over_before: string | null
+}
+
+export function addDiskCommand(program: Command): void {
+  withJson(
+    program
+      .command('disk')
+      .description('show what uses the disk, how long each kind of data is kept and what goes next'),
+  ).action((options: JsonOption) => {
+    const { config } = loadConfig()
+    requireData(config)
+    report(options, diskUse(config, systemClock.now()), (use) => diskText(use, systemClock.now()))
+  })
+}
+
+/** Measures the data folder. */
+export function diskUse(config: Config, now: Millis): DiskUse {
+  const { dataDir } = config
+  const sizeOf = (...names: string[]): number => names.reduce((sum, name) => sum + allocated(join(dataDir, name)), 0)
+  const { measured, kept } = withSnapshot(config, (db) => {
+    const found = measure(db, dataDir)
+    return { measured: found, kept: keptKinds(db, config, found, now) }
+  })
+  const { database } = measured
+  const fileBytes = sizeOf('tassis.db')
+  const walBytes = sizeOf('tassis.db-wal', 'tassis.db-shm')
+  const captures = sizeOf('capture.db', 'capture.db-wal', 'capture.db-shm')
+  const imports = sizeOf('imports')
+  const months = [...measured.content, ...measured.rawMail].reduce((sum, { bytes }) => sum + bytes, 0)
+  const total = allocated(dataDir)
+  const { bsize, blocks, bavail } = statfsSync(dataDir)
+  return {
+    at: isoTime(now),
+    data_dir: dataDir,
+    total_bytes: total,
+    file_system: { size_bytes: blocks * bsize, free_bytes: bavail * bsize },
+    database: {
+      file_bytes: fileBytes,
+      wal_bytes: walBytes,
+      free_bytes: database.freeBytes,
+      groups: database.groups,
+    },
+    content: measured.content.map(monthBytes),
+    raw_mail: measured.rawMail.map(monthBytes),
+    captures_bytes: captures,
+    imports_bytes: imports,
+    other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
+    kinds: kept.map(kindUse),
+  }
+}
+
+const monthBytes = ({ month, bytes, freeBytes }: MonthUse): MonthBytes => ({ month, bytes, free_bytes: freeBytes })
+
+const kindUse = (kept: Kept): KindUse => ({
+  kind: kept.kind,
+  used_bytes: kept.usedBytes,
+  max_bytes: kept.maxBytes === 0 ? null : kept.maxBytes,
+  max_days: kept.maxDays,
+  oldest_at: isoTimeOrNull(kept.oldestAt ?? null),
+  goes_at: isoTimeOrNull(kept.goesAt ?? null),
+  over_before: isoTimeOrNull(kept.overBefore ?? null),
+})
+
+const GROUP_NAMES: Readonly<Record<Group, string>> = {
+  logs: 'emails and what became of them',
+  events: 'event log',
+  figures: 'counters and daily figures',
+  webhooks: 'webhooks and their history',
+  contacts: 'contacts and suppressions',
+  inbound: 'received mail',
+  audit: 'audit log',
+  other: 'everything else',
+}
+
+const KIND_NAMES: Readonly<Record<KeptKind, string>> = {
+  content: 'content of sent mail',
+  events: 'event log',
+  inbound: 'received mail',
+  logs: 'emails',
+  audit: 'audit log',
+}
+
+function diskText(use: DiskUse, now: Millis): string {
+  const { database, file_system: disk } = use
+  const line = (name: string, bytes: number, indent = 1): string[] => [`${'  '.repeat(indent)}${name}`, size(bytes)]
+  const rows = [
+    line(`${use.data_dir}`, use.total_bytes, 0),
+    line('database', database.file_bytes),
+    ...GROUPS.filter((group) => database.groups[group] > 0).map((group) =>
+      line(GROUP_NAMES[group], database.groups[group], 2),
+    ),
+    line('free, for what comes next', database.free_bytes, 2),
+    line('write-ahead log', database.wal_bytes),
+    ...months('content (bodies and attachments)', use.content),
+    ...months('received messages as they came in', use.raw_mail),
+    line('captured messages', use.captures_bytes),
+    line('imports that wait', use.imports_bytes),
+    line('other files', use.other_bytes),
+    line('free on this disk', disk.free_bytes, 0),
+  ]
+  return [
+    table(['USE', 'SIZE'], rows),
+    '',
+    table(
+      ['KIND', 'USED', 'BOUND', 'KEPT FOR', 'OLDEST', 'GOES NEXT'],
+      use.kinds.map((kind) => [
+        KIND_NAMES[kind.kind],
+        size(kind.used_bytes),
+        kind.max_bytes === null ? 'none' : size(kind.max_bytes),
+        `${kind.max_days} days`,
+        kind.oldest_at === null ? '-' : utc(kind.oldest_at).slice(0, 10),
+        nextText(kind, now),
+      ]),
+    ),
+  ].join('\n')
+}
+
+function months(name: string, all: readonly MonthBytes[]): string[][] {
+  const sum = all.reduce((bytes, month) => bytes + month.bytes, 0)
+  return [[`  ${name}`, size(sum)], ...all.map(({ month, bytes }) => [`    ${month}`, size(bytes)])]
+}
+
+function nextText({ goes_at: goesAt, over_before: overBefore }: KindUse, now: Millis): string {
+  if (overBefore !== null) return `over its bound: all from before ${utc(overBefore)}, within the hour`
+  if (goesAt === null) return '-'
+  const at = Date.parse(goesAt)
+  return at <= now ? 'the oldest, within the hour' : `the oldest, ${distance(at, now)}`
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** `3.4 GiB`: three figures at most, whatever the size. */
+export function size(bytes: number): string {
+  const step = Math.min(UNITS.length - 1, bytes < 1024 ? 0 : Math.floor(Math.log2(bytes) / 10))
+  const value = bytes / 1024 ** step
+  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
+}

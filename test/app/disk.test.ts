@@ -1,0 +1,128 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { setMeta } from '#features/events/record.ts'
+import { loadConfig } from '#platform/config.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { type DataFolder, dataFolder, setUp, startServing, tassisHere, tassisJson } from './process.ts'
+
+// Some commands are processes of their own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+interface Use {
+  readonly total_bytes: number
+  readonly file_system: { readonly free_bytes: number }
+  readonly database: {
+    readonly file_bytes: number
+    readonly wal_bytes: number
+    readonly free_bytes: number
+    readonly groups: Readonly<Record<string, number>>
+  }
+  readonly content: readonly { readonly month: string; readonly bytes: number }[]
+  readonly raw_mail: readonly { readonly month: string; readonly bytes: number }[]
+  readonly captures_bytes: number
+  readonly imports_bytes: number
+  readonly other_bytes: number
+  readonly kinds: readonly { readonly kind: string; readonly max_bytes: number | null; readonly max_days: number }[]
+}
+
+/** What du(1) says of a folder, in bytes. */
+async function du(path: string): Promise<number> {
+  await using child = Bun.spawn(['du', '-s', '--block-size=1', path], { stdout: 'pipe' })
+  return Number((await child.stdout.text()).split('\t')[0])
+}
+
+/** Months of content, raw mail, an import that waits, and rows. */
+async function fill(data: DataFolder): Promise<void> {
+  const { app, close } = openApp(loadConfig({ ...data.settings }).config)
+  for (const month of [8, 9, 10]) {
+    const at = Date.UTC(2025, month, 3)
+    const large = crypto.getRandomValues(new Uint8Array(300 * KiB).subarray(0, 60_000))
+    await app.content.put([large, Buffer.from('Hello')], at)
+    await app.content.put(
+      [Buffer.concat(Array.from({ length: 8 }, () => crypto.getRandomValues(new Uint8Array(60_000))))],
+      at,
+    )
+    await app.rawMail.put([crypto.getRandomValues(new Uint8Array(50_000))], at)
+  }
+  await app.commit.write((tx) => setMeta(tx.db, 'filler', 'x'.repeat(3 * MiB)))
+  await close()
+  mkdirSync(join(data.path, 'imports'), { recursive: true })
+  writeFileSync(join(data.path, 'imports', 'waiting.csv'), 'a@b.test\n'.repeat(40_000))
+}
+
+const partsOf = (use: Use): number =>
+  use.database.file_bytes +
+  use.database.wal_bytes +
+  [...use.content, ...use.raw_mail].reduce((sum, { bytes }) => sum + bytes, 0) +
+  use.captures_bytes +
+  use.imports_bytes +
+  use.other_bytes
+
+test('the parts are the whole, and the whole is what du says, beside a service and without it', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await fill(data)
+  const look = async () => {
+    const use = await tassisJson<Use>(['disk'], data.settings)
+    const said = await du(data.path)
+    return { use, isWhole: partsOf(use) === use.total_bytes, isDu: Math.abs(use.total_bytes - said) <= said / 100 }
+  }
+  const stopped = await look()
+  expect(stopped).toMatchObject({ isWhole: true, isDu: true })
+  const { use } = stopped
+  expect({
+    months: use.content.map(({ month }) => month),
+    raw: use.raw_mail.map(({ month }) => month),
+    imports: use.imports_bytes >= 360_000,
+    groups: Object.values(use.database.groups).reduce((sum, bytes) => sum + bytes, use.database.free_bytes),
+    kinds: use.kinds.map(({ kind, max_bytes, max_days }) => [kind, max_bytes, max_days]),
+    hasFree: use.file_system.free_bytes > 0,
+  }).toEqual({
+    months: ['2025-09', '2025-10', '2025-11'],
+    raw: ['2025-09', '2025-10', '2025-11'],
+    imports: true,
+    groups: use.database.file_bytes,
+    kinds: [
+      ['content', 20 * 1024 * MiB, 90],
+      ['events', 10 * 1024 * MiB, 365],
+      ['inbound', 20 * 1024 * MiB, 365],
+      ['logs', 20 * 1024 * MiB, 730],
+      ['audit', null, 1095],
+    ],
+    hasFree: true,
+  })
+  await using _service = await startServing(data.settings)
+  expect(await look()).toMatchObject({ isWhole: true, isDu: true })
+})
+
+test('the table names what is used, what bounds it and what goes next', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await fill(data)
+  const { stdout, stderr, exitCode } = await tassisHere(['disk'], data.settings)
+  expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 })
+  expect(stdout).toMatch(/^USE +SIZE\n/)
+  expect(stdout).toMatch(/\n {2}content \(bodies and attachments\) +\d/)
+  expect(stdout).toMatch(/\n {4}2025-11 +\d/)
+  expect(stdout).toMatch(/\nfree on this disk +\d/)
+  expect(stdout).toMatch(/\nKIND +USED +BOUND +KEPT FOR +OLDEST +GOES NEXT\n/)
+  expect(stdout).toMatch(/\nemails +[\d.]+ KiB +20.0 GiB +730 days +- +-\n/)
+})
+
+test('retention can be run by hand, beside a service and without it', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
+  expect(await tassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
+  const said = await tassisHere(['retention', 'run'], data.settings)
+  expect(said).toEqual({
+    exitCode: 0,
+    stderr: '',
+    stdout:
+      'Content removed of 0 emails.\nRemoved: 0 emails, 0 events, 0 received messages, 0 entries of the audit log.\n',
+  })
+  await using _service = await startServing(data.settings)
+  expect(await tassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
+})
