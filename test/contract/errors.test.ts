@@ -3,6 +3,7 @@ import { createHttp } from '#app/http.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
+import { stripeSettings } from '#test/support/stripe-stub.ts'
 import { nameOf, PUBLIC_ROUTES, ROUTES, SESSION_ROUTES } from './routes.ts'
 
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
@@ -10,7 +11,13 @@ const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 let service: EmailApi
 beforeAll(async () => {
   service = await createEmailApi({
-    settings: { TASSIS_MAX_BODY_BYTES: '100000', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
+    settings: {
+      TASSIS_MAX_BODY_BYTES: '100000',
+      TASSIS_SEND_BURST: '1',
+      TASSIS_SEND_RATE_PER_SECOND: '1',
+      // The page for Stripe is there only with it. Nobody listens.
+      ...stripeSettings({ url: 'http://127.0.0.1:9' }),
+    },
   })
 })
 afterAll(() => service[Symbol.asyncDispose]())
