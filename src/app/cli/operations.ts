@@ -5,6 +5,7 @@ import { bulkOperations } from './bulk.ts'
 import { PING } from './call.ts'
 import { complaintOperations } from './complaints.ts'
 import { configOperations } from './config.ts'
+import { accountDeletionOperations } from './delete-account.ts'
 import { domainOperations } from './domains.ts'
 import { keyOperations } from './keys.ts'
 import { listOperations } from './lists.ts'
@@ -12,6 +13,7 @@ import { mailOperations } from './mail.ts'
 import { type Operation, operation } from './operation.ts'
 import { queueOperations } from './queue.ts'
 import { reportOperations } from './reports.ts'
+import { retentionOperations } from './retention.ts'
 import { sendOperations } from './send.ts'
 import { suppressionOperations } from './suppressions.ts'
 import { userOperations } from './users.ts'
@@ -24,6 +26,7 @@ export const operations: readonly Operation<never, unknown>[] = [
   ping,
   ...accountOperations,
   ...abuseOperations,
+  ...accountDeletionOperations,
   ...keyOperations,
   ...userOperations,
   ...domainOperations,
@@ -36,5 +39,6 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...listOperations,
   ...mailOperations,
   ...reportOperations,
+  ...retentionOperations,
   ...configOperations,
 ]

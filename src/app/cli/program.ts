@@ -15,6 +15,8 @@ import { addBulkCommands } from './bulk.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
+import { addAccountDeletionCommands } from './delete-account.ts'
+import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
 import { addHealthCommand } from './health.ts'
 import { addKeyCommands } from './keys.ts'
@@ -24,6 +26,7 @@ import { CommandError } from './operation.ts'
 import { print, printable } from './output.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
+import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
 import { addStartCommand } from './start.ts'
@@ -48,7 +51,9 @@ function createProgram(args: readonly string[]): Command {
     })
     .version(VERSION)
   addServeCommand(program)
-  addPauseCommands(addAccountCommands(program))
+  const accounts = addAccountCommands(program)
+  addPauseCommands(accounts)
+  addAccountDeletionCommands(accounts)
   addKeyCommands(program)
   addUserCommands(program)
   addDomainCommands(program)
@@ -62,6 +67,8 @@ function createProgram(args: readonly string[]): Command {
   addMailCommands(program)
   addReportCommands(program)
   addAuditCommands(program)
+  addDiskCommand(program)
+  addRetentionCommands(program)
   addCheckCommand(program)
   addConfigCommand(program)
   addHealthCommand(program)

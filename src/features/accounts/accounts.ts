@@ -50,7 +50,7 @@ interface Row {
 
 const sql = prepared((db) => ({
   byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
-  all: db.prepare<Row, []>('SELECT * FROM accounts ORDER BY id'),
+  all: db.prepare<Row, []>('SELECT * FROM accounts WHERE deleted_at IS NULL ORDER BY id'),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
     'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),

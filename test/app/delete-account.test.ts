@@ -1,0 +1,62 @@
+/** @module The deletion of an account, asked for at the command line, goes on after every `kill -9` and leaves nothing. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { startBackground } from '#app/background.ts'
+import { openDeletions } from '#features/privacy/delete-account.ts'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { minutes } from '#platform/units.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
+import { grepData } from '#test/support/grep-data.ts'
+import { dataFolder, startServing, tassis, tassisJson } from './process.ts'
+
+setDefaultTimeout(120_000)
+
+const MARK = 'vanish-for-good'
+const EMAILS = 1500
+
+test('an account is deleted by its operator, over five deaths of the service', async () => {
+  using data = dataFolder()
+  {
+    await using api = await createEmailApi({ dataDir: data.path, clock: systemClock })
+    await createTestAccount(api.app)
+    api.app.db.run(`UPDATE accounts SET name = '${MARK}' WHERE id = ?`, [api.actor.accountId])
+    for (let i = 0; i < EMAILS; i += 50)
+      await api.api('POST', '/v1/emails/batch', {
+        emails: Array.from({ length: 50 }, (_, n) => ({
+          from: 'ada@sender.test',
+          to: `${MARK}-${i + n}@receiver.test`,
+          subject: MARK,
+          text_body: `${MARK} ${i + n}`,
+        })),
+      })
+  }
+  const refused = await tassis(['accounts', 'delete', MARK, '--confirm', 'yes'], data.settings)
+  expect([refused.exitCode, refused.stderr]).toEqual([
+    1,
+    `tassis: Give --confirm with the name of the account, "${MARK}"; all that it has goes, and nothing brings it back. Nothing was deleted.\n`,
+  ])
+  const deleted = await tassis(['accounts', 'delete', MARK, '--confirm', MARK], data.settings)
+  expect([deleted.exitCode, deleted.stderr]).toEqual([0, ''])
+  expect(await tassisJson(['accounts', 'list'], data.settings)).toHaveLength(1)
+
+  for (let death = 0; death < 5; death++) {
+    await using service = await startServing(data.settings)
+    await Bun.sleep(20 + death * 60)
+    expect(service.url).toContain('127.0.0.1')
+  }
+  const left = await tassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
+  expect(left).toEqual([expect.objectContaining({ account_number: 1 })])
+
+  const clock = new ManualClock(Date.now() + minutes(30))
+  await using later = await createTestApp({ dataDir: data.path, clock })
+  const background = startBackground(later.app)
+  await eventually(() => {
+    clock.advance(minutes(1))
+    later.app.removalDue.emit()
+    return openDeletions(later.app.db).length === 0
+  }, 60_000)
+  await background.stop()
+  expect(grepData(data.path, [MARK])).toEqual([])
+  const { exitCode } = await tassis(['audit', 'verify'], data.settings)
+  expect(exitCode).toBe(0)
+})
