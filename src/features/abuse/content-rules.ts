@@ -92,8 +92,8 @@ function judgeLink({ url, host, domain, text, href }: Target, own: string, asks:
   if (isIpHost(host)) add('link to an IP address', 4, href)
   const borrowed = borrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
-  // Whoever has a common word in the own name has it for a reason.
-  else if (borrowed && !(borrowed.brand.isCommon && domain === own))
+  // Whoever has a common word in the own name, or a longer one, has it for a reason.
+  else if (borrowed && !(domain === own && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
   if (host.includes('xn--') && domain !== own && borrowed === undefined) add('international host', 1, host)
   const shown = shownHost(text)

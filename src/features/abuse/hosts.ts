@@ -12,8 +12,10 @@ export const registrable = (host: string): string => parse(host).domain ?? host
 export const isIpHost = (host: string): boolean => parse(host).isIp === true
 
 export type Borrowed =
-  /** A part of the host is the name. */
+  /** A part of the host, between dots and hyphens, is the name. */
   | { readonly brand: Brand; readonly how: 'named' }
+  /** The name is within a longer part, which may be an honest word. */
+  | { readonly brand: Brand; readonly how: 'within' }
   /** A part of the host reads like the name, and is not. */
   | { readonly brand: Brand; readonly how: 'alike' }
 
@@ -27,8 +29,8 @@ export function borrowedBrand(host: string): Borrowed | undefined {
     if (brand.domains.includes(domain)) return undefined
     if (found) continue
     const { token } = brand
-    if (parts.some((part) => part === token || (!brand.isCommon && token.length >= 6 && part.includes(token))))
-      found = { brand, how: 'named' }
+    if (parts.includes(token)) found = { brand, how: 'named' }
+    else if (!brand.isCommon && token.length >= 6 && host.includes(token)) found = { brand, how: 'within' }
     else if (token.length >= 5 && shown.some((part) => part !== token && looksLike(part, token)))
       found = { brand, how: 'alike' }
   }

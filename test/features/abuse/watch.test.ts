@@ -1,0 +1,120 @@
+/** @module Pauses by the figures of an account, from real bounces to a real webhook, a mail to the owner, refusals and held mail. */
+import { expect, test } from 'bun:test'
+import { resumeAccount } from '#features/abuse/pause.ts'
+import { excessOf, figuresOf } from '#features/abuse/rates.ts'
+import { operatorFor } from '#features/account/create.ts'
+import { accountOfActor } from '#features/accounts/accounts.ts'
+import { applyComplaint } from '#features/complaints/apply.ts'
+import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { eventually } from '#test/support/app.ts'
+import { EMAIL, expectRefusal } from '#test/support/email-api.ts'
+import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
+
+const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
+
+test.each([
+  ['nothing', 0, 0, 0, undefined],
+  ['too little mail, all of it bounced', 0, 199, 0, undefined],
+  ['enough mail, all of it bounced', 0, 200, 0, 'bounces'],
+  ['just below the bounce rate', 181, 20, 0, undefined],
+  ['at the bounce rate', 180, 20, 0, 'bounces'],
+  ['just below the complaint rate', 1000, 0, 2, undefined],
+  ['at the complaint rate', 1000, 0, 3, 'complaints'],
+  ['complaints about mail of days before', 190, 15, 50, undefined],
+] as const)('%s: %d delivered, %d bounced and %d complaints give %p', (_, delivered, bounced, complained, excess) => {
+  expect(excessOf({ delivered, bounced, complained }, THRESHOLDS)).toBe(excess)
+})
+
+test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends refused', async () => {
+  await using service = await startWatched()
+  const { app, api, actor, receiver, sink, clock } = service
+  await service.addWebhook(['account.auto_paused'])
+  await service.sendAll(10, 2)
+  const tookMs = await service.within30s(() => receiver.requests.length > 0)
+  expect(tookMs).toBeLessThanOrEqual(30_000)
+  const reason = 'Too many of its emails went to addresses that do not exist or refuse them.'
+  expect(only(receiver.requests)).toEqual({
+    event: 'account.auto_paused',
+    event_id: expect.any(String),
+    account_id: actor.accountUuid,
+    timestamp: expect.any(String),
+    source: 'reputation',
+    reason,
+  })
+  const notices = () => sink.messages.filter(({ rcptTo }) => rcptTo.includes('owner@tassis.test'))
+  await eventually(() => notices().length > 0)
+  clock.advance(60_000)
+  await eventually(() => app.db.query('SELECT 1 FROM pause_notices').all().length === 0)
+  expect(notices().map(({ raw }) => /Subject: (.*)\r\n/.exec(raw)?.[1])).toEqual(['Sending is paused on your account'])
+
+  const refused = await service.send()
+  expectRefusal(refused, 403, 'account_paused')
+  expect(JSON.stringify(refused.body)).toContain(reason)
+  // No threshold, no figure.
+  expect(JSON.stringify(refused.body)).not.toMatch(/\d+ ?%|per mille|1,000/)
+  expectRefusal(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
+  expect(dataOf(await api('GET', '/v1/account'))['paused']).toEqual({
+    since: expect.any(String),
+    source: 'reputation',
+    reason,
+  })
+})
+
+test('an account is judged by what happened since it was resumed, also within the hour', async () => {
+  await using service = await startWatched()
+  const { app, actor, clock, sink } = service
+  const pauses = () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM abuse_findings').get()?.n
+  await service.sendAll(10, 2)
+  await service.within30s(() => pauses() === 1)
+  await eventually(
+    () => sink.messages.some(({ rcptTo }) => rcptTo.includes('owner@tassis.test')) && service.count(DELIVERED) === 11,
+  )
+  await app.commit.write((tx) =>
+    resumeAccount(app, tx, operatorFor(accountOfActor(app.config, app.db, actor.accountId))),
+  )
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, complained: 0 })
+  await service.sendAll(9, 1)
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 9, bounced: 1, complained: 0 })
+  await service.within30s(() => pauses() === 2)
+  clock.advance(25 * 3_600_000)
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, complained: 0 })
+})
+
+test('complaints pause, also those that name none of several recipients', async () => {
+  await using service = await startWatched()
+  const { app, actor } = service
+  await service.sendAll(9, 0)
+  const { id, message_id } = await service.accepted({ to: ['yes-a@receiver.test', 'yes-b@receiver.test'] })
+  await service.sent(id)
+  const report: FeedbackReport = {
+    feedbackType: 'abuse',
+    userAgent: 'Test/1',
+    reportingMta: null,
+    sourceIp: null,
+    originalMailFrom: null,
+    originalRcptTo: [],
+    originalTo: [],
+    originalMessageId: String(message_id),
+    originalListUnsubscribe: null,
+    ownLocalParts: [],
+  }
+  const result = await app.commit.write((tx) => applyComplaint(app, tx, report, { rawRef: 1, now: app.eventTime() }))
+  expect(result.kind).toBe('counted')
+  const pause = () =>
+    app.db
+      .query<{ reason: string }, []>('SELECT pause_reason AS reason FROM accounts WHERE paused_at IS NOT NULL')
+      .get()
+  await service.within30s(pause)
+  expect([pause()?.reason, figuresOf(app.db, actor.accountId, app.eventTime()).complained]).toEqual([
+    'Too many recipients complained about its emails.',
+    1,
+  ])
+})
+
+test('plans that are not judged are never paused by figures', async () => {
+  await using service = await startWatched({ TASSIS_ABUSE_PLANS: 'free,starter' })
+  await service.sendAll(5, 10)
+  service.clock.advance(60_000)
+  expect((await service.send()).status).toBe(202)
+  expect(service.app.db.query('SELECT 1 FROM abuse_findings').all()).toEqual([])
+})
