@@ -1,6 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type ApiAnswer, at } from '#test/support/api.ts'
-import { type ContractApi, createContractApi, dump, nameOf, PUBLIC_ROUTES, pathOf, ROUTES, routesOf } from './routes.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import {
+  type ContractApi,
+  createContractApi,
+  dump,
+  nameOf,
+  PUBLIC_ROUTES,
+  pathOf,
+  ROUTES,
+  routesOf,
+  SESSION_ROUTES,
+} from './routes.ts'
 
 let service: ContractApi
 let revoked: string
@@ -25,8 +36,16 @@ const expectUnauthorized = (answer: ApiAnswer): void => {
 }
 
 test('the table of the matrices has every route of the service and no other', () => {
-  const table = [...ROUTES.map(nameOf), ...PUBLIC_ROUTES].sort()
+  const table = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].sort()
   expect(routesOf(service)).toEqual(table)
+})
+
+test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (route) => {
+  const [method = '', path = ''] = route.split(' ')
+  const before = dump(service)
+  expectUnauthorized(await service.api(method, path, undefined, { key: null }))
+  expectRefusal(await service.api(method, path), 403, 'session_required')
+  expect(dump(service)).toBe(before)
 })
 
 describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
@@ -98,10 +117,23 @@ test('either header is enough, and both may say the same', async () => {
     expect((await service.api('GET', '/v1/account', undefined, { key: null, headers })).status).toBe(200)
 })
 
+/** What those answer that want more than nothing. */
+const STATUSES: Readonly<Record<string, number>> = {
+  'POST /billing/stripe': 400,
+  'POST /v1/auth/login': 422,
+  'POST /v1/auth/join': 422,
+  'POST /v1/auth/password-reset': 422,
+  'POST /v1/auth/password-reset/confirm': 422,
+  'POST /login': 401,
+  'POST /reset-password': 422,
+  'GET /join': 410,
+  'POST /join': 422,
+}
+
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
   // A page below /t, /u or /confirm is about a token or a host; that of none is a 404, which no key changes. /billing/stripe wants a signature.
-  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : path === '/billing/stripe' ? 400 : 200
+  const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : (STATUSES[route] ?? 200)
   for (const headers of [
     {},
     { authorization: 'Bearer wrong' },

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { type ContractApi, createContractApi, nameOf, ROUTES, unknownId } from './routes.ts'
+import {
+  type ContractApi,
+  createContractApi,
+  nameOf,
+  PUBLIC_ROUTES,
+  ROUTES,
+  SESSION_ROUTES,
+  unknownId,
+} from './routes.ts'
 
 interface Schema {
   readonly type?: string | readonly string[]
@@ -47,16 +55,22 @@ interface Description {
 
 let service: ContractApi
 let description: Description
+/** Of the table of the matrices. */
 let operations: [string, Operation][]
+/** For strangers, and for users who are signed in. */
+let others: [string, Operation][]
 beforeAll(async () => {
   service = await createContractApi()
   description = (await (await fetch(`${service.url}/openapi.json`)).json()) as Description
-  operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+  const all = Object.entries(description.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): [string, Operation] => [
       `${method.toUpperCase()} ${path}`,
       operation,
     ]),
   )
+  const known = new Set(ROUTES.map(nameOf))
+  operations = all.filter(([name]) => known.has(name))
+  others = all.filter(([name]) => !known.has(name))
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
@@ -86,10 +100,28 @@ const jsonSchemas = (parts: readonly (readonly [string, Content | undefined])[])
 test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () => {
   expect([description.openapi, description.info.version]).toEqual(['3.1.0', '1.0.0'])
   expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(nameOf).sort())
+  const strangers = PUBLIC_ROUTES.filter((name) => / \/v1\//.test(name))
+  expect(others.map(([name]) => name).sort()).toEqual([...SESSION_ROUTES, ...strangers].sort())
+})
+
+test('what needs no key, or a user who is signed in, says so, with every field described', () => {
+  for (const [name, { summary, security, responses, requestBody }] of others) {
+    const isForUsers = SESSION_ROUTES.includes(name)
+    expect([name, security]).toEqual([name, isForUsers ? [{ session: [] }] : []])
+    expect([name, summary]).toEqual([name, expect.stringMatching(/\w/)])
+    if (isForUsers) expect([name, Object.keys(responses)]).toEqual([name, expect.arrayContaining(['401', '403'])])
+    const successes = Object.entries(responses).filter(([status]) => /^2/.test(status))
+    expect([name, successes.length]).toEqual([name, 1])
+    const schemas = jsonSchemas([[`${name} body`, requestBody], ...successes])
+    const missing = schemas.flatMap(([part, schema]) => undescribed(schema, part))
+    expect(missing.filter((path) => !/\.(data|pagination)$/.test(path))).toEqual([])
+  }
 })
 
 test('what only the server has to know of a route is not told: of our own words there is only the scope', () => {
-  const own = operations.flatMap(([, operation]) => Object.keys(operation).filter((word) => word.startsWith('x-')))
+  const own = [...operations, ...others].flatMap(([, operation]) =>
+    Object.keys(operation).filter((word) => word.startsWith('x-')),
+  )
   expect([...new Set(own)]).toEqual(['x-required-scope'])
 })
 
@@ -101,7 +133,7 @@ test('every operation has a summary, a tag, an id of its own, its scope, and all
     expect([name, operation.summary?.trim(), operation.tags?.length]).toEqual([name, expect.stringMatching(/\w/), 1])
     for (const scope of [route?.scope, route?.alsoScope ?? route?.scope])
       expect([name, operation.description]).toEqual([name, expect.stringContaining(`\`${scope}\``)])
-    expect([name, operation.security]).toEqual([name, [{ bearer: [] }, { serviceApiKey: [] }]])
+    expect([name, operation.security]).toEqual([name, [{ bearer: [] }, { serviceApiKey: [] }, { session: [] }]])
     const inPath = operation.parameters.filter((parameter) => parameter.in === 'path')
     expect([name, inPath.map((parameter) => `{${parameter.name}}`)]).toEqual([name, name.match(/\{\w+\}/g) ?? []])
     expect(inPath.every(({ required }) => required)).toBe(true)

@@ -190,6 +190,7 @@ export const ROUTES: readonly Route[] = [
     ...get('/v1/account', 'account:admin'),
     method: 'DELETE',
     status: 202,
+    ownersOnly: true,
     headers: { 'x-confirm-delete': 'DELETE' },
     endsAccount: true,
   },
@@ -273,12 +274,12 @@ export const ROUTES: readonly Route[] = [
   removal('/v1/api-keys/{id}', 'account:admin', 'api-key'),
   listed('/v1/audit-logs', 'account:read'),
   {
-    ...get('/v1/billing/checkout', 'account:admin'),
+    ...get('/v1/billing/checkout', 'account:admin', { ownersOnly: true }),
     method: 'POST',
     body: () => ({ plan: 'pro', success_url: 'https://app.test/paid', cancel_url: 'https://app.test/not' }),
   },
   {
-    ...get('/v1/billing/portal', 'account:admin'),
+    ...get('/v1/billing/portal', 'account:admin', { ownersOnly: true }),
     method: 'POST',
     body: () => ({ return_url: 'https://app.test/account' }),
   },

@@ -4,7 +4,7 @@
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
-import { AppError } from '#platform/errors.ts'
+import { AppError, invalid } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
@@ -192,6 +192,7 @@ export function teamPages(app: App, people: People) {
           ? act(
               request,
               async () => {
+                if (email === '') throw invalid('email', 'Give your email address.')
                 people.requestReset(email, clientIpOf(request))
                 return answer(resetAskedPage(), 202)
               },

@@ -1,11 +1,11 @@
 /** @module /v1/team: members and invitations of the account. Paths, shapes and one call each. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { createInvite, deleteInvitation, listInvitations } from './invitations.ts'
 import { changeRole, removeMember } from './members.ts'
 import {
@@ -23,19 +23,22 @@ const tags = ['People']
 const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
 const MEMBER = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
 
-/** All rows on one page. */
-const onePage = <T>(rows: readonly T[]) =>
-  list(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
+/** Of few rows, newest first, those of one page. */
+function pageBy<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
+  const { page, perPage, offset } = pageOf(query)
+  return list(rows.slice(offset, offset + perPage), { page, perPage, total: rows.length })
+}
 
 export const teamRoutes = (app: App) => {
   const invite = createInvite(app)
   return new Elysia({ prefix: '/v1/team' })
     .use(authenticated)
-    .get('/', ({ actor }) => onePage(membersOf(app.db, actor.accountId).map(memberWire)), {
+    .get('/', ({ actor, query }) => pageBy(membersOf(app.db, actor.accountId).reverse().map(memberWire), query), {
+      query: PageQuery,
       response: ListOf(MemberRecord),
       detail: {
         summary: 'List the team',
-        description: 'All members on one page, who joined first comes first.',
+        description: 'Who joined last comes first.',
         tags,
         ...requires('account:read'),
       },
@@ -75,12 +78,14 @@ export const teamRoutes = (app: App) => {
     )
     .get(
       '/invitations',
-      ({ actor }) => onePage(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire)),
+      ({ actor, query }) =>
+        pageBy(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire), query),
       {
+        query: PageQuery,
         response: ListOf(InvitationRecord),
         detail: {
           summary: 'List open invitations',
-          description: 'All of them on one page, newest first.',
+          description: 'Newest first.',
           tags,
           ...requires('account:read'),
         },

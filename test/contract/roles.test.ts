@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TeamRole } from '#features/app.ts'
+import { at } from '#test/support/api.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { type BrowserSession, createTestUser, signIn } from '#test/support/people.ts'
+import { type ContractApi, createContractApi, dump, nameOf, ROUTES, type Route, routesOf } from './routes.ts'
+
+const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const
+
+/** Whether a role may use a route, as the contract has it, not as the service does. */
+function may(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boolean {
+  if (ownersOnly) return role === 'owner'
+  const scopes = [scope, ...(alsoScope === undefined ? [] : [alsoScope])]
+  switch (role) {
+    case 'owner':
+    case 'admin':
+      return true
+    case 'developer':
+      return !scopes.some((needed) => needed === 'account:admin' || needed === 'sub_accounts:manage')
+    case 'viewer':
+      return scopes.every((needed) => needed.endsWith(':read'))
+  }
+}
+
+let service: ContractApi
+const sessions = new Map<TeamRole, BrowserSession>()
+beforeAll(async () => {
+  service = await createContractApi()
+  for (const role of ROLES) {
+    const email = `${role}@people.test`
+    await createTestUser(service.app, service.actor, email, role)
+    sessions.set(role, await signIn(service, email))
+  }
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** Of an account of its own. */
+async function signInElsewhere(role: TeamRole): Promise<BrowserSession> {
+  const email = `other-${role}@people.test`
+  await createTestUser(service.app, await service.newAccount(), email, role)
+  return signIn(service, email)
+}
+
+/** Asks a route with the session of a role, as a page of ours does. */
+async function askAs(role: TeamRole, route: Route) {
+  const session = route.endsAccount && may(role, route) ? await signInElsewhere(role) : sessions.get(role)
+  const headers = session?.headers
+  if (!headers) throw new Error(`${role} is not signed in`)
+  const id = route.resource ? await service.make(route.resource) : ''
+  const before = dump(service)
+  const answer = await service.ask(route, id, { key: null, headers })
+  return { answer, isUnchanged: dump(service) === before }
+}
+
+describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  test.each(ROLES.filter((role) => may(role, route)))('is open to the %s', async (role) => {
+    const { answer } = await askAs(role, route)
+    expect({ status: answer.status, body: answer.status === route.status ? undefined : answer.body }).toEqual({
+      status: route.status,
+      body: undefined,
+    })
+  })
+
+  const kept = ROLES.filter((role) => !may(role, route))
+  if (kept.length === 0) return
+  test(`is a 403 to ${kept.join(', ')}, and changes nothing`, async () => {
+    for (const role of kept) {
+      const { answer, isUnchanged } = await askAs(role, route)
+      expectRefusal(answer, 403, 'insufficient_role')
+      expect(at(answer.body, 'message')).not.toMatch(/scope|key/i)
+      expect(isUnchanged).toBe(true)
+    }
+  })
+})
+
+test('every route under /v1 that needs somebody is in the matrix, so that a new one has to say whose it is', () => {
+  const known = new Set(ROUTES.map(nameOf))
+  const unknown = routesOf(service).filter((name) => / \/v1\//.test(name) && !known.has(name))
+  expect(unknown.filter((name) => !/ \/v1\/(?:auth\/|billing\/plans$)/.test(name))).toEqual([])
+})
+
+test('a developer and a viewer make no API keys', async () => {
+  for (const role of ['developer', 'viewer'] as const) {
+    const answer = await sessions.get(role)?.ask('POST', '/v1/api-keys', { name: 'mine' })
+    if (!answer) throw new Error(`${role} is not signed in`)
+    expectRefusal(answer, 403, 'insufficient_role')
+    expect(at(answer.body, 'message')).toContain(role)
+  }
+})
