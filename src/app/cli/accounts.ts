@@ -1,7 +1,7 @@
 /** @module `tassis accounts`: make and list accounts; for their pauses see abuse.ts. Also how other commands find the account they are for. */
 import { type Command, Option } from 'commander'
 import { createAccount, operatorFor } from '#features/account/create.ts'
-import { type Account, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
+import { type Account, findAccount, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
 import { loadConfig } from '#platform/config.ts'
@@ -18,6 +18,10 @@ export interface ShownAccount {
   readonly name: string
   readonly email: string
   readonly plan: string
+  /** Of a sub-account: id of the account that it belongs to. */
+  readonly parent_account_id: string | null
+  /** When its parent switched it off. */
+  readonly disabled_at: string | null
   /** Recipients a month; null: unlimited. */
   readonly monthly_quota: number | null
   readonly used_this_month: number
@@ -31,11 +35,18 @@ function shownAccount(app: App, account: Account): ShownAccount {
     name: account.name,
     email: account.email,
     plan: account.plan,
+    parent_account_id: parentUuid(app, account),
+    disabled_at: isoTimeOrNull(account.disabledAt),
     monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
     used_this_month: usedInMonth(app.db, account.id, monthOf(app.clock.now())),
     paused_at: isoTimeOrNull(account.pausedAt),
     created_at: isoTime(account.createdAt),
   }
+}
+
+function parentUuid(app: App, { parentId }: Account): string | null {
+  const parent = parentId === null ? undefined : findAccount(app.config, app.db, parentId)
+  return parent ? formatUuid(parent.uuid) : null
 }
 
 /** The operator acting for the named account, or for the only one. Throws 404 or 409 with a sentence that says what to give. */
@@ -108,10 +119,20 @@ export function addAccountCommands(program: Command): Command {
           account.plan,
           `${account.used_this_month} of ${account.monthly_quota ?? 'unlimited'}`,
           utc(account.created_at),
-          account.paused_at === null ? '' : `paused since ${utc(account.paused_at)}`,
+          standing(account, shown),
         ]),
       ),
     )
   })
   return accounts
+}
+
+/** What there is to say of an account beside its figures. */
+function standing({ paused_at, disabled_at, parent_account_id }: ShownAccount, all: readonly ShownAccount[]): string {
+  const parent = all.find(({ id }) => id === parent_account_id)
+  return [
+    ...(paused_at === null ? [] : [`paused since ${utc(paused_at)}`]),
+    ...(disabled_at === null ? [] : [`switched off since ${utc(disabled_at)}`]),
+    ...(parent ? [`sub-account of ${parent.name}`] : []),
+  ].join(', ')
 }

@@ -208,6 +208,15 @@ const RULES: readonly Rule[] = [
       `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
   },
   {
+    // What a deleted sub-account has sent stays in the sum.
+    rule: 'the quota used by sub-accounts is no less than what each of them has used',
+    sql: `SELECT parent_id AS account, month, sum(recipients) AS counted, coalesce((SELECT u.recipients FROM usage_of_sub_accounts u
+        WHERE u.account_id = parent_id AND u.month = usage.month), 0) AS stored
+      FROM accounts JOIN usage ON usage.account_id = accounts.id WHERE parent_id IS NOT NULL AND deleted_at IS NULL GROUP BY 1, 2 HAVING stored < counted`,
+    tell: (r) =>
+      `account ${r['account']}, month ${monthText(Number(r['month']))}: ${r['stored']} recipients are noted for its sub-accounts, ${r['counted']} are to be counted`,
+  },
+  {
     rule: 'every recipient of a broadcast was handed to delivery, left out or waits, and an operation says so',
     sql: `SELECT broadcasts.id AS broadcast, total, handed_over AS handed, left_out AS out, (SELECT count(*) FROM broadcast_recipients r
         WHERE r.broadcast_id = broadcasts.id) AS waiting, operations.completed_items AS completed, operations.failed_items AS failed

@@ -2,8 +2,11 @@
  * @module `tassis check`: recounts every counter and verifies the books. Reads by a connection of its own, in one read transaction, so it can run
  * beside the service and sees one moment of it. Changes nothing.
  */
+
+import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -46,10 +49,24 @@ function check(config: Config): CheckResult {
       { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },
       balanceFinding(all),
       ...examineBooks(db),
+      auditFinding(db),
       ...examineContent(db, join(config.dataDir, 'content')),
     ]
     return { ok: findings.every(({ differences }) => differences.length === 0), at, balances: all, findings }
   })
+}
+
+/** Entry by entry, as `tassis audit verify` does. */
+function auditFinding(db: Database): Finding {
+  const { broken, brokenCount } = verifyAuditLog(db)
+  const more = brokenCount - broken.length
+  return {
+    rule: 'the audit log is what was written',
+    differences: [
+      ...broken.map(({ id, reason }) => `entry ${id} ${reason}`),
+      ...(more > 0 ? [`and ${more} more entries`] : []),
+    ],
+  }
 }
 
 function checkText({ ok, balances: all, findings }: CheckResult): string {

@@ -1,0 +1,129 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { type DataFolder, dataFolder, startServing, tassis, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+interface Verified {
+  readonly ok: boolean
+  readonly entries: number
+  readonly head: { readonly id: number; readonly hash: string }
+  readonly expected: { readonly found: boolean } | null
+  readonly broken: readonly { readonly position: number }[]
+}
+
+let sound: DataFolder
+let head: string
+
+// Two accounts, with a key each and one that is revoked.
+beforeAll(async () => {
+  sound = dataFolder()
+  for (const name of ['one', 'two']) {
+    await tassis(['accounts', 'create', '--name', name, '--email', `${name}@x.test`], sound.settings)
+    await tassis(['keys', 'create', '--account', name, '--name', `app\u001b[31m ${name}`], sound.settings)
+  }
+  head = (await tassisJson<Verified>(['audit', 'verify'], sound.settings)).head.hash
+})
+
+afterAll(() => sound[Symbol.dispose]())
+
+/** A copy of the sound data, changed. */
+function changed(change: string): DataFolder {
+  const data = dataFolder()
+  cpSync(sound.path, data.path, { recursive: true })
+  const db = new Database(join(data.path, 'tassis.db'))
+  db.run(change)
+  db.close()
+  return data
+}
+
+test('a sound log: how many entries, the newest with its hash, exit code 0', async () => {
+  const { exitCode, stdout, stderr } = await tassis(['audit', 'verify'], sound.settings)
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
+  expect(stdout.split('\n')).toEqual([
+    '4 entries.',
+    expect.stringMatching(new RegExp(`^Newest: entry 4, hash ${head}, read at 20\\d\\d-.*Z$`)),
+    '',
+    expect.stringMatching(/^The log is what was written\. Note the hash elsewhere: /),
+    '',
+  ])
+})
+
+test('one changed byte: exit code 1 and the entry by name; `tassis check` finds it too', async () => {
+  using data = changed("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
+  const { exitCode, stdout } = await tassis(['audit', 'verify'], data.settings)
+  expect({ exitCode, lines: stdout.split('\n').slice(2) }).toEqual({
+    exitCode: 1,
+    lines: [
+      expect.stringMatching(
+        /^WRONG {3}entry 3 \([0-9a-f-]{36}, 20.*Z\) has a changed actor, address, resource, metadata, salt or digest\.$/,
+      ),
+      '',
+      'The log is NOT what was written.',
+      '',
+    ],
+  })
+  const check = await tassis(['check'], data.settings)
+  expect(check.exitCode).toBe(1)
+  expect(check.stdout).toContain('WRONG  the audit log is what was written')
+})
+
+test('a noted hash is found as long as the log goes on from it, and not in a log that was written anew', async () => {
+  expect(await tassisJson<Verified>(['audit', 'verify', '--expect', head], sound.settings)).toMatchObject({
+    ok: true,
+    expected: { hash: head, found: true },
+  })
+  using data = changed(
+    "UPDATE audit_logs SET action = 'x.forged' WHERE id = 1; UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0",
+  )
+  // Whatever opens the database chains what is not chained.
+  await tassis(['accounts', 'list'], data.settings)
+  const plain = await tassis(['audit', 'verify'], data.settings)
+  const { exitCode, stdout } = await tassis(['audit', 'verify', '--expect', head], data.settings)
+  expect([plain.exitCode, exitCode]).toEqual([0, 1])
+  expect(stdout).toContain(`no entry has the hash ${head}`)
+})
+
+test('--expect takes a hash', async () => {
+  const { exitCode, stderr } = await tassis(['audit', 'verify', '--expect', 'abc'], sound.settings)
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 1,
+    stderr: 'tassis: --expect takes the 64 hexadecimal digits that `tassis audit verify` printed.\n',
+  })
+})
+
+test('it runs beside a service that goes on writing', async () => {
+  using data = changed('SELECT 1')
+  await using _ = await startServing(data.settings)
+  await tassis(['keys', 'create', '--account', 'one', '--name', 'later'], data.settings)
+  expect(await tassisJson<Verified>(['audit', 'verify'], data.settings)).toMatchObject({ ok: true, entries: 5 })
+})
+
+test('entries are listed of all accounts or of one, newest first, and nothing of them obeys the terminal', async () => {
+  const { exitCode, stdout } = await tassis(['audit', 'list'], sound.settings)
+  expect(exitCode).toBe(0)
+  expect(stdout).not.toContain('\u001b')
+  const columns = stdout
+    .split('\n')
+    .slice(1, 5)
+    .map((line) => line.split(/ {2,}/).slice(1, 4))
+  expect(columns).toEqual([
+    ['two', 'api_key.created', 'operator'],
+    ['two', 'account.created', 'operator'],
+    ['one', 'api_key.created', 'operator'],
+    ['one', 'account.created', 'operator'],
+  ])
+  const one = await tassisJson<readonly { action: string; position: number }[]>(
+    ['audit', 'list', '--account', 'one', '--action', 'api_key.created', '--since', '2020-01-01'],
+    sound.settings,
+  )
+  expect(one).toMatchObject([{ action: 'api_key.created', position: 2 }])
+  expect((await tassis(['audit', 'list', '--since', '2999-01-01'], sound.settings)).stdout).toBe(
+    'There is no such entry since 2999-01-01.\n',
+  )
+  expect((await tassis(['audit', 'list', '--since', 'soon'], sound.settings)).exitCode).toBe(1)
+  expect((await tassis(['audit', 'list', '--account', 'nobody'], sound.settings)).exitCode).toBe(1)
+})
