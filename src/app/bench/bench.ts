@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#platform/config.ts'
+import { ANALYTICS_FIGURE_NAMES, type AnalyticsFigures, analyticsRun, prepareAnalytics } from './analytics.ts'
 import { IMPORTED_FIGURE_NAMES, type ImportedFigures, importedRun, prepareImported } from './imported.ts'
 import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'
 import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
@@ -28,6 +29,8 @@ export interface BenchOptions {
   readonly import: number
   /** Templates that are rendered; 0: none. */
   readonly templates: number
+  /** Events that are stored before analytics are asked; 0: they are not. */
+  readonly analytics: number
   /** Where the data directories are made, and removed again. */
   readonly folder: string
 }
@@ -45,6 +48,7 @@ export interface BenchResults {
   readonly received: { readonly medians: ReceivedFigures; readonly runs: readonly ReceivedFigures[] } | undefined
   readonly imported: { readonly medians: ImportedFigures; readonly runs: readonly ImportedFigures[] } | undefined
   readonly templates: { readonly medians: TemplateFigures; readonly runs: readonly TemplateFigures[] } | undefined
+  readonly analytics: { readonly medians: AnalyticsFigures; readonly runs: readonly AnalyticsFigures[] } | undefined
 }
 
 /** @param progress is told in a sentence what is done next */
@@ -86,6 +90,7 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       received: options.received > 0 ? await benchReceived(folder, options, progress) : undefined,
       imported: options.import > 0 ? await benchImported(folder, options, progress) : undefined,
       templates: options.templates > 0 ? await benchTemplates(options, progress) : undefined,
+      analytics: options.analytics > 0 ? await benchAnalytics(folder, options, progress) : undefined,
     }
   } finally {
     process.off('exit', removeAll)
@@ -172,6 +177,26 @@ async function benchTemplates(
     runs.push(await templatesRun(templates))
   }
   return { runs, medians: mediansOf(TEMPLATE_FIGURE_NAMES, runs) }
+}
+
+async function benchAnalytics(
+  folder: string,
+  { analytics, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['analytics']> {
+  progress(`storing ${analytics} events`)
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: join(folder, 'analytics'),
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const fixture = await prepareAnalytics(config, analytics, progress)
+  const runs: AnalyticsFigures[] = []
+  while (runs.length < Math.min(count, FEWER_RUNS)) {
+    progress(`asking for analytics, run ${runs.length + 1}`)
+    runs.push(await analyticsRun(fixture))
+  }
+  return { runs, medians: mediansOf(ANALYTICS_FIGURE_NAMES, runs) }
 }
 
 /** Some take longer than the others and vary less. */

@@ -110,7 +110,7 @@ async function makeList(url: string, headers: Record<string, string>): Promise<s
 }
 
 /** Asks until it is stopped; then gives how long each answer took. */
-function askHealth(url: string): { stop(): Promise<number[]> } {
+export function askHealth(url: string): { stop(): Promise<number[]> } {
   const waitedMs: number[] = []
   let isOver = false
   const asking = (async () => {

@@ -3,6 +3,7 @@ import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '#platform/clock.ts'
+import { type AnalyticsFigures, DOMAINS } from '../bench/analytics.ts'
 import { type BenchResults, bench } from '../bench/bench.ts'
 import { type HandInJob, runHandIn } from '../bench/hand-in.ts'
 import { startHookReceiver } from '../bench/hook-receiver.ts'
@@ -28,6 +29,7 @@ interface Options extends JsonOption {
   readonly received: number
   readonly import: number
   readonly templates: number
+  readonly analytics: number
   readonly folder: string
 }
 
@@ -37,7 +39,7 @@ export function addBenchCommand(program: Command): void {
       .command('bench')
       .description('measure this machine: accepted and delivered emails a second, with data of its own that is removed')
       .addOption(
-        new Option('--stored <list>', 'emails stored before, a comma list')
+        new Option('--stored <list>', 'emails stored before, a comma list; none: no mail is measured')
           .argParser(wholeNumbers)
           .default([0, 100_000, 1_000_000], '0,100000,1000000'),
       )
@@ -49,6 +51,12 @@ export function addBenchCommand(program: Command): void {
       .option('--received <n>', 'messages that are handed in; 0: none, and no long polls', wholeNumber(0, MOST), 3000)
       .option('--import <n>', 'contacts that are imported from one CSV file; 0: none', wholeNumber(0, MOST), 1_000_000)
       .option('--templates <n>', 'templates that are rendered; 0: none', wholeNumber(0, MOST), 5000)
+      .option(
+        '--analytics <n>',
+        'events that are stored when analytics are asked; 0: they are not (10000000 take some 10 minutes and 6 GB)',
+        wholeNumber(0, MOST),
+        0,
+      )
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -121,6 +129,7 @@ function addToldCommands(program: Command): void {
 const MOST = 100_000_000
 
 function wholeNumbers(text: string): number[] {
+  if (text === 'none') return []
   if (!/^\d{1,8}(,\d{1,8})*$/.test(text)) throw new InvalidArgumentError('It must be whole numbers with commas.')
   return text.split(',').map(Number)
 }
@@ -167,6 +176,27 @@ const TEMPLATE_ROWS: readonly (readonly [string, keyof TemplateFigures, number])
   ['  CPU ms a render, all threads', 'cpuMs', 3],
 ]
 
+const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsFigures, number])[] = [
+  ['GET overview, 30 days, p50 ms', 'overview30P50Ms', 2],
+  ['  p99 ms', 'overview30P99Ms', 2],
+  ['GET overview, 366 days, p50 ms', 'overview366P50Ms', 2],
+  ['  p99 ms', 'overview366P99Ms', 2],
+  ['GET timeseries, 366 days, p50 ms', 'timeseries366P50Ms', 2],
+  ['  p99 ms', 'timeseries366P99Ms', 2],
+  ['GET export, 366 days, p50 ms', 'export366P50Ms', 2],
+  ['  p99 ms', 'export366P99Ms', 2],
+  ['GET domains, 30 days, p50 ms', 'domains30P50Ms', 2],
+  ['  p99 ms', 'domains30P99Ms', 2],
+  ['GET domains, 366 days, p50 ms', 'domains366P50Ms', 2],
+  ['  p99 ms', 'domains366P99Ms', 2],
+  ['GET /healthz meanwhile, p99 ms', 'healthP99Ms', 1],
+  ['  slowest ms', 'healthWorstMs', 0],
+  ['events stored', 'events', 0],
+  ['figures stored, rows of a domain and day', 'domainRows', 0],
+  ['database, MiB', 'databaseMiB', 0],
+  ['RSS MiB', 'rssMiB', 0],
+]
+
 const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['events told/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms an event', 'toldCpuMs', 3],
@@ -175,19 +205,23 @@ const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, { mail, told, received, imported, templates }: BenchResults): string {
+function benchText(options: Options, { mail, told, received, imported, templates, analytics }: BenchResults): string {
   return [
     `Tassis ${VERSION} on ${machine()}`,
-    `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
-    'durable before the answer (fdatasync); signed with RSA-2048; generator and receiver are processes of their own on this machine.',
-    '',
-    table(
-      ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
-      figureRows(
-        ROWS,
-        mail.map(({ medians, runs }) => ({ medians, runs })),
-      ),
-    ),
+    ...(mail.length > 0
+      ? [
+          `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
+          'durable before the answer (fdatasync); signed with RSA-2048; generator and receiver are processes of their own on this machine.',
+          '',
+          table(
+            ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
+            figureRows(
+              ROWS,
+              mail.map(({ medians, runs }) => ({ medians, runs })),
+            ),
+          ),
+        ]
+      : []),
     ...(told
       ? [
           '',
@@ -218,6 +252,14 @@ function benchText(options: Options, { mail, told, received, imported, templates
           `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with other data.`,
           '',
           table(['', `${templates.runs.length} RUNS`, ''], figureRows(TEMPLATE_ROWS, [templates])),
+        ]
+      : []),
+    ...(analytics
+      ? [
+          '',
+          `A year of mail to ${DOMAINS} domains, of which the n-th gets a share of 1/n; each endpoint asked one request after the other, the service otherwise idle.`,
+          '',
+          table(['', `${analytics.runs.length} RUNS`, ''], figureRows(ANALYTICS_ROWS, [analytics])),
         ]
       : []),
   ].join('\n')

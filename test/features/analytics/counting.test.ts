@@ -157,6 +157,7 @@ test('an unsubscription is counted with its event', async () => {
     recipientId: recipients[0]?.id ?? 0,
     streamId: 0,
     listId: 0,
+    senderDomain: 'sender.test',
   }
   await unsubscribe(app, facts, 'page')
   await unsubscribe(app, facts, 'page')
