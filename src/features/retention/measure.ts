@@ -111,8 +111,10 @@ export interface MonthUse {
   readonly month: string
   /** Of its files on the disk. */
   readonly bytes: number
-  /** Of that: pages of its database that nothing is in. */
+  /** Of pages of its database that nothing is in. */
   readonly freeBytes: number
+  /** Of all parts, whether they are in the database already or in its WAL. */
+  readonly usedBytes: number
 }
 
 /** What the months of a content store use, oldest first. One that is dropped meanwhile is left out. */
@@ -120,25 +122,27 @@ export function measureStore(folder: string): MonthUse[] {
   if (!existsSync(folder)) return []
   const months = Map.groupBy(readdirSync(folder), monthOfName)
   return [...months]
-    .flatMap(([month, names]) =>
-      month === undefined
-        ? []
-        : [
-            {
-              month: monthName(month),
-              bytes: names.reduce((sum, name) => sum + allocated(join(folder, name)), 0),
-              freeBytes: freeIn(join(folder, `${monthName(month)}.db`)),
-            },
-          ],
-    )
+    .flatMap(([month, names]) => (month === undefined ? [] : [measureMonth(folder, monthName(month), names)]))
     .sort((a, b) => (a.month < b.month ? -1 : 1))
 }
 
-function freeIn(path: string): number {
-  if (!existsSync(path)) return 0
+function measureMonth(folder: string, month: string, names: readonly string[]): MonthUse {
+  const { bytes, freeBytes } = pagesOf(join(folder, `${month}.db`))
+  return {
+    month,
+    bytes: names.reduce((sum, name) => sum + allocated(join(folder, name)), 0),
+    freeBytes,
+    usedBytes: bytes - freeBytes + allocated(join(folder, month)),
+  }
+}
+
+/** Bytes of all pages of a database, and of those that nothing is in. */
+function pagesOf(path: string): { bytes: number; freeBytes: number } {
+  if (!existsSync(path)) return { bytes: 0, freeBytes: 0 }
   const db = openReadOnly(path)
   try {
-    return pragma(db, 'freelist_count') * pragma(db, 'page_size')
+    const pageSize = pragma(db, 'page_size')
+    return { bytes: pragma(db, 'page_count') * pageSize, freeBytes: pragma(db, 'freelist_count') * pageSize }
   } finally {
     db.close()
   }
@@ -166,5 +170,4 @@ function entriesOf(path: string): Dirent[] {
 }
 
 /** Bytes in use of a store, without what is free in its databases. */
-export const usedOf = (months: readonly MonthUse[]): number =>
-  months.reduce((sum, { bytes, freeBytes }) => sum + Math.max(0, bytes - freeBytes), 0)
+export const usedOf = (months: readonly MonthUse[]): number => months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)

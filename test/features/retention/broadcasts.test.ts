@@ -1,0 +1,55 @@
+import { expect, test } from 'bun:test'
+import { sweep } from '#features/content/sweep.ts'
+import { runRetention } from '#features/retention/run.ts'
+import { days, minutes } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { addContacts, newList, numbered, operationOf } from '#test/support/broadcasts.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
+import { endAttempts, rowsOf, SHORT } from './year.ts'
+
+test('a broadcast loses its sources with its emails, and goes after the last of them; its newsletter stays', async () => {
+  await using service = await createEmailApi({ settings: { ...SHORT, TASSIS_MAX_BODY_BYTES: '1MiB' }, works: true })
+  const { app, api, clock } = service
+  const list = await newList(service, 'Readers')
+  await addContacts(app, list, numbered(50))
+  const draft = await api('POST', '/v1/newsletters', {
+    list_id: list,
+    subject: 'News',
+    from_address: 'ada@sender.test',
+    html_body: '<p>Hello {{ contact.email }}</p>',
+  })
+  const newsletter = String(at(draft.body, 'data', 'id'))
+  const sent = await api('POST', `/v1/newsletters/${newsletter}/send`)
+  const operation = String(at(sent.body, 'data', 'operation_id'))
+  // It is done when each of its emails was tried.
+  await eventually(async () => {
+    clock.advance(minutes(1))
+    const lanes = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE lane IS NOT NULL')
+    for (const { lane } of lanes.all()) await endAttempts(service, lane, [{ kind: 'sent', reply: '250 OK' }])
+    return (await operationOf(service, operation)).metadata.state === 'done'
+  })
+  const ref = app.db.query<{ ref: number }, []>('SELECT html_ref AS ref FROM broadcasts').get()?.ref ?? 0
+  clock.advance(days(61))
+  expect(await runRetention(app)).toMatchObject({ content: 51, logs: 0 })
+  await sweep(app)
+  expect(() => app.content.get(ref)).toThrow('missing')
+  const email = at((await api('GET', '/v1/emails?per_page=1')).body, 'data', 0, 'id')
+  expect(await service.detail(email)).toMatchObject({ html_body: null, text_body: null, status: 'sent' })
+  expectBalanced(service)
+  clock.advance(days(120))
+  expect(await runRetention(app)).toMatchObject({ content: 0, logs: 50 })
+  expect({
+    emails: rowsOf(service, 'emails'),
+    broadcasts: rowsOf(service, 'broadcasts'),
+    counters: rowsOf(service, "counters WHERE metric LIKE 'broadcast:%'"),
+    newsletter: at((await api('GET', `/v1/newsletters/${newsletter}`)).body, 'data'),
+  }).toMatchObject({
+    emails: 0,
+    broadcasts: 0,
+    counters: 0,
+    newsletter: { status: 'sent', total_recipients: 50 },
+  })
+  expectBalanced(service)
+})
