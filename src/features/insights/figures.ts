@@ -3,11 +3,15 @@
  * domains by number, recipients' domains by name only where they are large public providers, the others by number. Never an address, a subject, a
  * name that somebody gave, or anything of a message.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
-import { ALL_DOMAINS, dayOf } from '../events/figures.ts'
+import { busiestDomains, figuresOfDomain } from '../analytics/domains.ts'
+import { NO_FIGURES } from '../analytics/figures.ts'
+import type { Period } from '../analytics/period.ts'
+import { ALL_DOMAINS, type DailyFigures, dayOf } from '../events/figures.ts'
 import { hourOf } from '../events/record.ts'
 import { STREAM_FIGURES, STREAM_METRIC } from '../streams/figures.ts'
 import { isBigProvider } from '../validate/lists.ts'
@@ -21,11 +25,9 @@ export interface Figures {
   readonly names: ReadonlyMap<string, string>
 }
 
-export const WEEKS = 4
+const WEEKS = 4
 const DAYS = WEEKS * 7
 const MOST_DOMAINS = 12
-/** Of a day: the largest, which those of the period are among. */
-const MOST_DOMAINS_OF_DAY = 50
 const MOST_STREAMS = 20
 const MOST_SENDING_DOMAINS = 20
 /** Bounced emails that are looked at for their categories. */
@@ -43,29 +45,7 @@ export const GUIDELINES = {
   delivery_pct_warn: 95,
 } as const
 
-interface Sums {
-  readonly sent: number
-  readonly delivered: number
-  readonly bounced: number
-  readonly opens: number
-  readonly clicks: number
-  readonly openedEmails: number
-  readonly clickedEmails: number
-  readonly complaints: number
-  readonly unsubscribes: number
-}
-
-const SUMS = `coalesce(sum(sent), 0) AS sent, coalesce(sum(delivered), 0) AS delivered, coalesce(sum(bounced), 0) AS bounced, coalesce(sum(opens), 0) AS opens,
-  coalesce(sum(clicks), 0) AS clicks, coalesce(sum(opened_emails), 0) AS openedEmails, coalesce(sum(clicked_emails), 0) AS clickedEmails,
-  coalesce(sum(complaints), 0) AS complaints, coalesce(sum(unsubscribes), 0) AS unsubscribes`
-
 const sql = prepared((db) => ({
-  sums: db.prepare<Sums, [number, number, number, string]>(
-    `SELECT ${SUMS} FROM daily_figures WHERE account_id = ? AND day BETWEEN ? AND ? AND domain = ?`,
-  ),
-  domainsOfDay: db.prepare<{ domain: string; sent: number }, [number, number, number]>(
-    `SELECT domain, sent FROM daily_figures WHERE account_id = ? AND day = ? AND domain > '' ORDER BY sent DESC LIMIT ?`,
-  ),
   counter: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
   ),
@@ -97,104 +77,125 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** The figures of an account up to now, of whole days in UTC. Gives way between the days. */
-export async function figuresOf({ db, clock }: Pick<App, 'db' | 'clock'>, accountId: number): Promise<Figures> {
-  const periodEnd = clock.now()
+/** The figures of an account up to now, of whole days in UTC. Gives way to others. Throws 429 as `busiestDomains`. */
+export async function figuresOf(app: Pick<App, 'db' | 'clock'>, accountId: number): Promise<Figures> {
+  const periodEnd = app.clock.now()
   const lastDay = dayOf(periodEnd)
-  const firstDay = lastDay - DAYS + 1
-  const periodStart = firstDay * days(1)
-  const statements = sql(db)
-  const metrics = new Map<string, number>([
-    ['period.days', DAYS],
-    ['period.weeks', WEEKS],
-  ])
+  const period: Period = { fromDay: lastDay - DAYS + 1, toDay: lastDay, name: 'custom' }
+  const periodStart = period.fromDay * days(1)
+  const account: Account = { db: app.db, accountId, metrics: new Map(), names: new Map() }
+  const { metrics, names } = account
+  metrics.set('period.days', DAYS).set('period.weeks', WEEKS)
   for (const [name, value] of Object.entries(GUIDELINES)) metrics.set(`guideline.${name}`, value)
-
-  const names = new Map<string, string>()
-  const counted = (metric: string): number => statements.counter.get(accountId, metric, hourOf(periodStart))?.value ?? 0
-
-  addSums(metrics, 'total', statements.sums.get(accountId, firstDay, lastDay, ALL_DOMAINS))
-  for (const type of ['deferred', 'failed', 'uncertain']) metrics.set(`total.${type}`, counted(`event:${type}`))
-  for (let week = 1; week <= WEEKS; week++) {
-    const from = firstDay + (week - 1) * 7
-    addSums(metrics, `week_${week}`, statements.sums.get(accountId, from, from + 6, ALL_DOMAINS))
-  }
-
-  const sentTo = new Map<string, number>()
-  for (let day = firstDay; day <= lastDay; day++) {
-    for (const { domain, sent } of statements.domainsOfDay.all(accountId, day, MOST_DOMAINS_OF_DAY)) {
-      sentTo.set(domain, (sentTo.get(domain) ?? 0) + sent)
-    }
-    await giveWay()
-  }
-  const largest = [...sentTo].sort(([a, x], [b, y]) => y - x || a.localeCompare(b)).slice(0, MOST_DOMAINS)
-  let others = 0
-  for (const [domain] of largest) {
-    const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
-    addSums(metrics, `recipients.${label}`, statements.sums.get(accountId, firstDay, lastDay, domain), SMALL)
-    await giveWay()
-  }
-
-  for (const { category, n } of statements.categories.all(accountId, periodStart, MOST_BOUNCES)) {
-    if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
-  }
+  addTotals(account, period)
+  await addRecipients(app, account, period)
+  addBounces(account, periodStart)
   await giveWay()
-
-  for (const [index, { id, slug }] of statements.streams.all(accountId, MOST_STREAMS).entries()) {
-    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_FIGURES.map((figure) =>
-      counted(`${STREAM_METRIC}${id}:${figure}`),
-    )
-    if (sent === 0) continue
-    addSums(metrics, `stream_${index + 1}`, { ...NOTHING, sent, delivered, bounced, complaints }, SMALL)
-    names.set(`stream_${index + 1}`, slug)
-  }
+  addStreams(account, periodStart)
   await giveWay()
-
-  const domains = statements.sendingDomains.all(accountId)
-  metrics.set('sending_domains.total', domains.length)
-  metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
-  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
-    names.set(`sending_domain_${index + 1}`, domain)
-    for (const [name, value] of Object.entries({ spf, dkim, dmarc, return_path: returnPath })) {
-      metrics.set(`sending_domain_${index + 1}.${name}`, value)
-    }
-  }
-  const webhooks = statements.webhooks.get(accountId)
-  metrics.set('webhooks.total', webhooks?.total ?? 0)
-  metrics.set('webhooks.switched_off_by_failures', webhooks?.off ?? 0)
-  metrics.set('webhooks.failing', webhooks?.failing ?? 0)
-  metrics.set('webhooks.most_failures_in_a_row', webhooks?.most ?? 0)
-  const people = statements.people.get(accountId)
-  metrics.set('access.users', people?.users ?? 0)
-  metrics.set('access.users_without_second_factor', people?.single ?? 0)
-  const keys = statements.keys.get(accountId)
-  metrics.set('access.api_keys', keys?.keys ?? 0)
-  metrics.set('access.api_keys_with_full_access', keys?.full ?? 0)
+  addSendingDomains(account)
+  addWebhooks(account)
+  addAccess(account)
   return { periodStart, periodEnd, metrics, names }
 }
 
-const NOTHING: Sums = {
-  sent: 0,
-  delivered: 0,
-  bounced: 0,
-  opens: 0,
-  clicks: 0,
-  openedEmails: 0,
-  clickedEmails: 0,
-  complaints: 0,
-  unsubscribes: 0,
+/** Whose figures, and what is known of them so far. */
+interface Account {
+  readonly db: Database
+  readonly accountId: number
+  readonly metrics: Map<string, number>
+  readonly names: Map<string, string>
 }
 
-/** Where the figures of opens and clicks are not kept, or would be too many to read. */
-const SMALL = { engagement: false }
+const counted = ({ db, accountId }: Account, metric: string, since: Millis): number =>
+  sql(db).counter.get(accountId, metric, hourOf(since))?.value ?? 0
+
+function addTotals(account: Account, { fromDay, toDay }: Period): void {
+  const { db, accountId, metrics } = account
+  const inAll = (from: number, to: number): DailyFigures =>
+    figuresOfDomain(db, accountId, ALL_DOMAINS, { fromDay: from, toDay: to, name: 'custom' })
+  addSums(metrics, 'total', inAll(fromDay, toDay))
+  for (const type of ['deferred', 'failed', 'uncertain'])
+    metrics.set(`total.${type}`, counted(account, `event:${type}`, fromDay * days(1)))
+  for (let week = 1; week <= WEEKS; week++) {
+    const from = fromDay + (week - 1) * 7
+    addSums(metrics, `week_${week}`, inAll(from, from + 6))
+  }
+}
+
+async function addRecipients(
+  app: Pick<App, 'db' | 'clock'>,
+  { accountId, metrics }: Account,
+  period: Period,
+): Promise<void> {
+  let others = 0
+  for (const { domain, ...figures } of await busiestDomains(app, accountId, period, MOST_DOMAINS)) {
+    const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
+    addSums(metrics, `recipients.${label}`, figures, WITHOUT_ENGAGEMENT)
+  }
+}
+
+function addBounces({ db, accountId, metrics }: Account, since: Millis): void {
+  for (const { category, n } of sql(db).categories.all(accountId, since, MOST_BOUNCES)) {
+    // Ours, and nothing that a server wrote.
+    if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
+  }
+}
+
+function addStreams(account: Account, since: Millis): void {
+  const { db, accountId, metrics, names } = account
+  for (const [index, { id, slug }] of sql(db).streams.all(accountId, MOST_STREAMS).entries()) {
+    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_FIGURES.map((figure) =>
+      counted(account, `${STREAM_METRIC}${id}:${figure}`, since),
+    )
+    if (sent === 0) continue
+    const label = `stream_${index + 1}`
+    addSums(metrics, label, { ...NO_FIGURES, sent, delivered, bounced, complaints }, WITHOUT_ENGAGEMENT)
+    names.set(label, slug)
+  }
+}
+
+function addSendingDomains({ db, accountId, metrics, names }: Account): void {
+  const domains = sql(db).sendingDomains.all(accountId)
+  metrics.set('sending_domains.total', domains.length)
+  metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
+  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
+    const label = `sending_domain_${index + 1}`
+    names.set(label, domain)
+    for (const [name, value] of Object.entries({ spf, dkim, dmarc, return_path: returnPath }))
+      metrics.set(`${label}.${name}`, value)
+  }
+}
+
+function addWebhooks({ db, accountId, metrics }: Account): void {
+  const webhooks = sql(db).webhooks.get(accountId)
+  metrics
+    .set('webhooks.total', webhooks?.total ?? 0)
+    .set('webhooks.switched_off_by_failures', webhooks?.off ?? 0)
+    .set('webhooks.failing', webhooks?.failing ?? 0)
+    .set('webhooks.most_failures_in_a_row', webhooks?.most ?? 0)
+}
+
+function addAccess({ db, accountId, metrics }: Account): void {
+  const people = sql(db).people.get(accountId)
+  const keys = sql(db).keys.get(accountId)
+  metrics
+    .set('access.users', people?.users ?? 0)
+    .set('access.users_without_second_factor', people?.single ?? 0)
+    .set('access.api_keys', keys?.keys ?? 0)
+    .set('access.api_keys_with_full_access', keys?.full ?? 0)
+}
+
+/** Where opens and clicks are not kept, or would be too many figures to read. */
+const WITHOUT_ENGAGEMENT = { engagement: false }
 
 function addSums(
   metrics: Map<string, number>,
   group: string,
-  sums: Sums | null,
+  sums: DailyFigures,
   { engagement } = { engagement: true },
 ): void {
-  const { sent, delivered, bounced, complaints, ...rest } = sums ?? NOTHING
+  const { sent, delivered, bounced, complaints, ...rest } = sums
   const add = (name: string, value: number | undefined) => {
     if (value !== undefined) metrics.set(`${group}.${name}`, value)
   }

@@ -63,6 +63,19 @@ test('without an endpoint nothing is asked and there is no classification', asyn
   expect(await classify(service.app, messageOf())).toBeUndefined()
 })
 
+test('an endpoint that the operator lets be used for other things is not asked', async () => {
+  await using endpoint = startEndpoint()
+  for (const uses of ['insights', 'insights,phishing']) {
+    await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
+    expect(await classify(service.app, messageOf())).toBeUndefined()
+  }
+  await using service = await createClassifier(endpoint.url, {
+    settings: { TASSIS_LLM_USES: 'phishing,classification' },
+  })
+  expect(await classify(service.app, messageOf())).toEqual({ label: 'support', confidence: 0.9 })
+  expect(endpoint.asked.length).toBe(1)
+})
+
 test('the endpoint is asked for the message as data, with model and key, and its label is the classification', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { STATUSES } from '#features/emails/status.ts'
 import { figuresOf } from '#features/insights/figures.ts'
 import { findingsByRule } from '#features/insights/rules.ts'
 import { createEmailApi, NOW } from '#test/support/email-api.ts'
@@ -145,6 +146,54 @@ test('at most twelve domains of recipients and twenty of senders are in the figu
   expect([...metrics].filter(([name]) => /^recipients\..*\.sent$/.test(name))).toEqual(
     Array.from({ length: 12 }, (_, index) => [`recipients.other_domain_${index + 1}.sent`, 60 - index]),
   )
+})
+
+test('streams, categories of bounces and webhooks are counted, by number and without a name', async () => {
+  await using service = await createEmailApi()
+  const { app, actor, api, accepted } = service
+  const hour = Math.floor(NOW / 3_600_000)
+  // With the three that are accepted here, 60 are sent.
+  const { id: streamId } = app.db.query<{ id: number }, []>('SELECT id FROM streams').get() ?? { id: 0 }
+  for (const [figure, value] of Object.entries({ sent: 57, delivered: 40, bounced: 10, complained: 1 })) {
+    app.db.run('INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?)', [
+      actor.accountId,
+      `stream:${streamId}:${figure}`,
+      hour - 24,
+      value,
+    ])
+    app.db.run('INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, 1000)', [
+      actor.accountId,
+      `stream:${streamId}:${figure}`,
+      hour - 24 * 28,
+    ])
+  }
+  await accepted({ to: 'ada@full.test' })
+  await accepted({ to: 'bob@gone.test' })
+  await accepted({ to: 'eve@fine.test' })
+  app.db.run("UPDATE recipients SET bounce_category = 'mailbox_full' WHERE address LIKE 'ada%'")
+  app.db.run("UPDATE recipients SET bounce_category = 'invalid_recipient' WHERE address LIKE 'bob%'")
+  app.db.run("UPDATE emails SET status = ? WHERE subject = 'Hello' AND id < 3", [STATUSES.indexOf('bounced')])
+  for (let n = 0; n < 3; n++) await api('POST', '/v1/webhooks', { url: 'https://127.0.0.1/hook', events: ['sent'] })
+  app.db.run('UPDATE webhooks SET failure_count = 3 WHERE id = 1')
+  app.db.run('UPDATE webhooks SET failure_count = 10, is_active = 0, off_by_failures = 1 WHERE id = 2')
+
+  const { metrics, names } = await figuresOf(app, actor.accountId)
+  expect(Object.fromEntries([...metrics].filter(([name]) => /^(stream_|recent_bounces|webhooks)/.test(name)))).toEqual({
+    'recent_bounces.invalid_recipient': 1,
+    'recent_bounces.mailbox_full': 1,
+    'stream_1.sent': 60,
+    'stream_1.delivered': 40,
+    'stream_1.bounced': 10,
+    'stream_1.complaints': 1,
+    'stream_1.delivery_pct': 66.67,
+    'stream_1.bounce_pct': 20,
+    'stream_1.complaint_pct': 2.5,
+    'webhooks.total': 3,
+    'webhooks.switched_off_by_failures': 1,
+    'webhooks.failing': 1,
+    'webhooks.most_failures_in_a_row': 10,
+  })
+  expect(names.get('stream_1')).toBe('transactional')
 })
 
 test('without a model the figures say what is wrong by themselves, the worst first', () => {

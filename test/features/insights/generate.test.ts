@@ -202,6 +202,28 @@ describe('a failure does not use up the 24 hours:', () => {
     expect(llm.asked.length).toBe(1)
   })
 
+  test('the beginning of an answer, and then nothing', async () => {
+    const clock = new ManualClock(NOW)
+    await using service = await createInsightApi({ clock })
+    const { llm } = service
+    let hasBegun = false
+    llm.answer = () =>
+      new Response(
+        new ReadableStream({
+          pull(controller) {
+            if (hasBegun) return new Promise<void>(() => undefined)
+            controller.enqueue(new TextEncoder().encode('{"choices": ['))
+            hasBegun = true
+            return undefined
+          },
+        }),
+      )
+    const waiting = generate(service)
+    await eventually(() => hasBegun)
+    clock.advance(seconds(60))
+    expectRefusal(await waiting, 503, 'insights_unavailable')
+  })
+
   test('and twenty in an hour are a 429 without a question', async () => {
     await using service = await createInsightApi()
     const { llm } = service
@@ -237,6 +259,22 @@ test('tokens are of all tries, and 0 where the endpoint does not count or counts
     clock.advance(hours(24))
     expect(await generated(service)).toMatchObject({ input_tokens: 0, output_tokens: 0 })
   }
+})
+
+test('an answer that takes 59 seconds is in time', async () => {
+  const clock = new ManualClock(NOW)
+  await using service = await createInsightApi({ clock })
+  const { llm } = service
+  let release = () => {}
+  llm.answer = () =>
+    new Promise((resolve) => {
+      release = () => resolve(saying(answer()))
+    })
+  const waiting = generated(service)
+  await eventually(() => llm.asked.length === 1)
+  clock.advance(seconds(59))
+  release()
+  expect(await waiting).toMatchObject({ findings: [KEPT] })
 })
 
 describe('of what the model says', () => {
