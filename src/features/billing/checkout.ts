@@ -4,8 +4,10 @@
  */
 import type { Stripe } from 'stripe'
 import type { Actor, App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { days } from '#platform/units.ts'
 import { accountOfActor } from '../accounts/accounts.ts'
 import { isPlan, PLANS, planTerms } from '../accounts/plans.ts'
 import { type BillingState, billingOf, setCustomer } from '../accounts/subscription.ts'
@@ -148,9 +150,29 @@ async function makeCustomer(app: App, actor: Actor, stripe: Stripe, gone: string
   })
 }
 
+/** How long it is tried to end what a deleted account pays; after that the operator has to do it. */
+const LONGEST_TRYING_MS = days(3)
+
 /**
- * Deletes the account's customer at Stripe, which ends its subscription at once, and forgets it. For the deletion of an account, before its row goes;
- * nothing is to be done for an account without a customer. Throws as `withStripe` when it has to be tried again.
+ * Ends what a deleted account pays, before its row goes. False: Stripe could not be asked, it has to be tried again. Given up three days after the
+ * deletion, so that Stripe cannot keep what is to be erased; the log then tells the operator whom to delete there.
+ */
+export async function endedBilling(app: App, accountId: number, deletedAt: Millis): Promise<boolean> {
+  try {
+    await endBilling(app, accountId)
+    return true
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    if (app.clock.now() < deletedAt + LONGEST_TRYING_MS) return false
+    const { customerId } = billingOf(app.db, accountId)
+    app.log.error({ customer: customerId }, 'a deleted account may still pay: delete this customer at Stripe')
+    return true
+  }
+}
+
+/**
+ * Deletes the account's customer at Stripe, which ends its subscription at once, and forgets it. Nothing is to be done for an account without a
+ * customer. Throws as `withStripe`.
  */
 export async function endBilling(app: App, accountId: number): Promise<void> {
   const { customerId, accountUuid } = billingOf(app.db, accountId)

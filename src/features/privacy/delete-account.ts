@@ -18,6 +18,7 @@ import { closeAccount, emptyAccount, subAccountsOf } from '../accounts/close.ts'
 import { removeKeysOf } from '../api-keys/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { eraseAuditOfAccount } from '../audit-logs/erase.ts'
+import { endedBilling } from '../billing/checkout.ts'
 import { filesOf } from '../contact-lists/imports.ts'
 import { removeSpooled } from '../contact-lists/spool.ts'
 import { requestScrub } from '../content/scrub.ts'
@@ -39,6 +40,8 @@ const IN_HAND_MS = seconds(20)
 const LATE_MS = minutes(10)
 /** When the files could not be scrubbed yet. */
 const SCRUB_AGAIN_MS = minutes(2)
+/** When Stripe could not be asked to end a subscription. */
+const BILLING_AGAIN_MS = minutes(10)
 const AUDIT_SLICE = 500
 
 interface Deletion {
@@ -168,7 +171,7 @@ async function removeStep(app: App, deletion: Deletion): Promise<void> {
     case 'late':
       return removeRows(app, deletion, { next: 'log' })
     case 'log':
-      return app.commit.write((tx) => move(tx, deletion, eraseLog(tx, deletion)))
+      return endLog(app, deletion)
     case 'bytes':
       return removeBytes(app, deletion)
   }
@@ -189,6 +192,14 @@ async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Prom
     const rows = removeAccountRows(app, tx, accountId)
     move(tx, deletion, rows > 0 ? { rows } : whenDone)
   })
+}
+
+/** The row of the account knows what it pays for, and is emptied here: that must have ended. */
+async function endLog(app: App, deletion: Deletion): Promise<void> {
+  const { accountId, cursor, createdAt } = deletion
+  const hasEnded = cursor > 0 || (await endedBilling(app, accountId, createdAt))
+  const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
+  await app.commit.write((tx) => move(tx, deletion, hasEnded ? eraseLog(tx, deletion) : again))
 }
 
 function eraseLog(tx: Tx, { accountId, cursor }: Deletion): Outcome {
