@@ -112,6 +112,13 @@ export class Committer {
     })
   }
 
+  /** Copies the WAL into the database and empties it, unless somebody reads for long. Writers wait for the last part of it only. */
+  async checkpoint(): Promise<void> {
+    if (this.#broken || !this.#options.checkpoint) return
+    this.#checkpointing ??= this.#checkpointNow()
+    await this.#checkpointing
+  }
+
   /** Resolves when everything written before the call is durable (or has failed). */
   async barrier(): Promise<void> {
     // Groups run in order, so an empty write of now ends after all earlier ones.
