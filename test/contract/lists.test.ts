@@ -15,6 +15,7 @@ beforeAll(async () => {
     'email',
     'inbound-email',
     'inbound-route',
+    'insight',
     'invitation',
     'mailbox',
     'member',
@@ -67,7 +68,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
         ids: [...rows],
       })
     }
-    const times = all.rows.map((row) => String(at(row, 'created_at')))
+    const times = all.rows.map((row) => String(at(row, 'generated_at' in row ? 'generated_at' : 'created_at')))
     expect(times).toEqual(times.toSorted().reverse())
     expect(new Set(times).size).toBeGreaterThan(2)
   })
