@@ -1,5 +1,6 @@
 /** @module What the database says after a round, read beside the running service over a read-only connection. Never writes. */
 import type { Database } from 'bun:sqlite'
+import { examineFigures } from '#app/cli/books-figures.ts'
 import { STATUSES, type Status, statusName } from '#features/emails/status.ts'
 
 export interface StoredMail {
@@ -80,6 +81,7 @@ export function imbalances(db: Database): string[] {
     const rows = counted.find((row) => statusName(row.status) === type)?.n ?? 0
     if (rows !== n) found.push(`${rows} emails are ${type}, but ${n} events say so`)
   }
+  for (const { differences } of examineFigures(db)) found.push(...differences)
   const check = db.query<{ quick_check: string }, []>('PRAGMA quick_check').all()
   if (check[0]?.quick_check !== 'ok') found.push(`quick_check: ${check[0]?.quick_check}`)
   return found

@@ -3,6 +3,7 @@ import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { examineBooks } from '#app/cli/books.ts'
+import { migrations } from '#app/migrations.ts'
 import { keepFigures } from '#features/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/emails/status.ts'
 import { DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures, dayOf, ERASED_DOMAIN } from '#features/events/figures.ts'
@@ -223,6 +224,32 @@ test('figures of a recipient who is erased stay in the sum, and leave the domain
   await visit(email, 1)
   expect(Object.keys(figures()).filter((name) => name.startsWith('day+1'))).toEqual([])
   balanced()
+})
+
+test('the migration that made the table counts what happened before it in the same way', async () => {
+  const { clock, app } = mail.service
+  const email = await mail.delivered({ to: ['a@one.test', '"odd@name"@one.test'], cc: ['c@two.test'] })
+  await mail.delivered({ to: 'captured@one.test', from: `ada@${UNVERIFIED}` })
+  await visit(email, 1)
+  clock.advance(days(1))
+  for (const index of [0, 2]) {
+    await visit(email, index)
+    await visit(email, index, 'https://shop.test/')
+  }
+  await mail.apply(await mail.report('standard', email, 1))
+  await mail.apply(await mail.report('comcast', await mail.delivered({ to: ['c@one.test', 'd@two.test'] })))
+  await mail.accepted({ to: ['a@one.test', 'e@three.test'] })
+  await mail.deliver('bounced')
+  balanced()
+  const counted = figures()
+  expect(Object.keys(counted)).toHaveLength(7)
+  const statements = migrations
+    .flatMap(({ sql }) => sql.split('--> statement-breakpoint'))
+    .filter((statement) => statement.includes('INSERT INTO `daily_figures`'))
+  expect(statements).toHaveLength(2)
+  app.db.run('DELETE FROM daily_figures')
+  for (const statement of statements) app.db.run(statement)
+  expect(figures()).toEqual(counted)
 })
 
 test('where retention has removed events and emails the check compares what it can, and still finds what is wrong', async () => {
