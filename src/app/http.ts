@@ -42,6 +42,7 @@ import { noteBroadcast } from '#features/newsletters/states.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
 import { accountDeletionRoutes } from '#features/privacy/account-routes.ts'
 import { deleteAccount } from '#features/privacy/delete-account.ts'
+import { privacyRoutes } from '#features/privacy/routes.ts'
 import { subscribePages } from '#features/signup-forms/pages.ts'
 import { signupFormRoutes } from '#features/signup-forms/routes.ts'
 import { streamRoutes } from '#features/streams/routes.ts'
@@ -95,6 +96,7 @@ const API_INFO = {
     Billing: 'Plans, what they allow and cost, and what the account has bought.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
+    Privacy: 'What the account knows of one person, to be told or to be forgotten.',
   },
 }
 
@@ -109,18 +111,20 @@ export interface HttpOptions {
 /**
  * Every route and page, the API description among them.
  * @param options.ending aborted when the server ends: streams, which would last, end then
+ * @param options.later gets work that goes on after its answer and never fails, to be waited for at the end
  */
 export function createRoutes(
   { app, authenticator, captures, senderResolver }: OpenedApp,
   {
     isStopping = () => false,
     ending = new AbortController().signal,
-  }: HttpOptions & { readonly ending?: AbortSignal } = {},
+    later = () => undefined,
+  }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
   const render = createBroadcastRenderer(app)
   // One bucket for all that sends.
   const takeRate = createSendRate(app)
-  const people = createPeople(app)
+  const people = createPeople(app, later)
   // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
     emailRoutes(app, {
@@ -167,6 +171,7 @@ export function createRoutes(
     subAccountRoutes(app, { deleteAccount }),
     billingRoutes(app),
     auditLogRoutes(app),
+    privacyRoutes(app),
     healthRoutes(app, { isStopping }),
   ]
   const { delivery, httpAddr } = app.config
@@ -193,6 +198,11 @@ const isLoopback = (host: string): boolean => host === 'localhost' || host === '
 export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {
   const { app, authenticator } = opened
   const ending = new AbortController()
+  const pending = new Set<Promise<void>>()
+  const later = (work: Promise<void>): void => {
+    pending.add(work)
+    void work.finally(() => pending.delete(work))
+  }
   const server = createHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -218,7 +228,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
     sessions: createSessionGate(app),
-    routes: createRoutes(opened, { ...options, ending: ending.signal }),
+    routes: createRoutes(opened, { ...options, ending: ending.signal, later }),
   })
   return {
     ...server,
@@ -227,9 +237,10 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       app.ownPorts.add(bound.port)
       return bound
     },
-    stop(graceMs) {
+    async stop(graceMs) {
       ending.abort()
-      return server.stop(graceMs)
+      await server.stop(graceMs)
+      await Promise.all(pending)
     },
   }
 }

@@ -3,6 +3,7 @@ import type { Actor, App, TeamRole } from '#features/app.ts'
 import { hashPassword } from '#features/team/passwords.ts'
 import { createUserWithPassword, type User } from '#features/team/users.ts'
 import type { TestApi } from './api.ts'
+import { eventually } from './app.ts'
 
 export const PASSWORD = 'heron lamp orbit fudge'
 /** Hashed once: it is slow by design. */
@@ -89,4 +90,22 @@ export function sessionOf(url: string, answer: Answer): BrowserSession {
     setCookie,
     ask: (method, path, body) => ask(url, method, path, body, method === 'GET' ? { cookie } : headers),
   }
+}
+
+/** Settings by which mail of the service leaves through the whole pipeline, and is kept for a look. */
+export const CAPTURES = { delivers: true, settings: { TASSIS_DELIVERY: 'capture' } } as const
+
+/** The text of the mail of the service with this row id, once it has left. */
+export async function mailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
+  const capture = await eventually(() => opened.captures.find(emailId))
+  return Buffer.from(capture.raw.replace(/=\r\n/g, '').replace(/=([0-9A-F]{2})/g, '%$1'))
+    .toString()
+    .replace(/%([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+/** What stands behind `token=` in a text. */
+export function tokenIn(text: string): string {
+  const [, token] = /[?]token=([\w-]{43})/.exec(text) ?? []
+  if (token === undefined) throw new Error(`no link in ${text}`)
+  return token
 }

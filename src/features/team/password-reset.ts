@@ -3,7 +3,7 @@
  * the password and ends all sessions; it signs nobody in and leaves the second factor on. Never says whether an address is known.
  */
 import type { App } from '#features/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -65,8 +65,9 @@ export type RequestReset = (email: string, ipAddress: string) => void
 /**
  * The function that takes requests for a link. It throws 429 after too many of them; everything else happens after it has returned, so that neither its
  * answer nor the time it takes tells whether there is such a user.
+ * @param later gets this work, to wait for it before the database is closed
  */
-export function createResetRequests(app: App, attempts: Attempts): RequestReset {
+export function createResetRequests(app: App, attempts: Attempts, later: (work: Promise<void>) => void): RequestReset {
   let running = 0
   const send = async (email: string): Promise<void> => {
     const user = findUserByEmail(app.db, email)
@@ -92,12 +93,13 @@ If it was not you, do nothing: your password stays as it is.
     attempts.requireUser(email, ipAddress)
     if (running >= MOST_AT_ONCE) return app.log.warn({}, 'a request for a new password was dropped: there are too many')
     running++
-    // After the answer.
-    setImmediate(() => {
-      send(email)
+    later(
+      // After the answer.
+      giveWay()
+        .then(() => send(email))
         .catch((error: unknown) => app.log.error({ err: error }, 'a mail for a new password was not sent'))
-        .finally(() => running--)
-    })
+        .finally(() => void running--),
+    )
   }
 }
 

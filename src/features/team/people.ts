@@ -19,14 +19,15 @@ export interface People {
   requireOwnOrigin(request: Request): void
 }
 
-export function createPeople(app: App): People {
+/** @param later gets work that goes on after its answer */
+export function createPeople(app: App, later: (work: Promise<void>) => void): People {
   const sessions = createSessionGate(app)
   const attempts = createAttempts(app)
   const signedIn = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
   return {
     sessions,
     attempts,
-    requestReset: createResetRequests(app, attempts),
+    requestReset: createResetRequests(app, attempts, later),
     signedIn,
     browserOf: (request) => ({
       ipAddress: clientIpOf(request),

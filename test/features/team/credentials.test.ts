@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Secret, TOTP } from 'otpauth'
+import { resetUser } from '#features/team/operate.ts'
+import { MOST_WAITING, requireGoodPassword, verifyPassword } from '#features/team/passwords.ts'
+import { trimPeople } from '#features/team/trim.ts'
+import type { Millis } from '#platform/clock.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
+import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import {
+  type BrowserSession,
+  CAPTURES,
+  createTestUser,
+  mailText,
+  PASSWORD,
+  post,
+  signIn,
+  tokenIn,
+} from '#test/support/people.ts'
+
+const ADA = 'ada@people.test'
+const OTHER = 'violin carpet thunder mug'
+const OFTEN = { TASSIS_LOGINS_PER_MINUTE: '1000' }
+/** Longer than anybody has to wait after wrong ones. */
+const WAIT_MS = minutes(2)
+
+async function createService(options: TestAppOptions = {}): Promise<EmailApi> {
+  const service = await createEmailApi({ settings: OFTEN, ...options })
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  return service
+}
+
+const login = ({ url }: EmailApi, given: object) =>
+  post(url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given })
+
+/** Actions of the audit log about the user, in order; none of them holds a secret. */
+function told({ app }: EmailApi, ...secrets: string[]): string[] {
+  const rows = app.db
+    .query<{ action: string }, []>("SELECT * FROM audit_logs WHERE action LIKE 'user.%' ORDER BY id")
+    .all()
+  const text = JSON.stringify(app.db.query('SELECT * FROM audit_logs').all())
+  for (const secret of secrets) expect(text).not.toContain(secret)
+  return rows.map(({ action }) => action)
+}
+
+describe('a password', () => {
+  test('that is short, long, the address or well known is refused with how to mend it', () => {
+    const refused = [
+      'short',
+      'x'.repeat(201),
+      'ADA.LOVELACE@people.test',
+      'Ada.Lovelace',
+      'password123',
+      '1234567890',
+      'aaaaaaaaaaaa',
+    ]
+    for (const password of refused)
+      expect(() => requireGoodPassword(password, 'ada.lovelace@people.test')).toThrow(/characters|address|attackers/)
+    for (const password of ['x'.repeat(10).replace(/xxxx/g, 'abcd'), PASSWORD, '密码密码马马虎虎天气好'])
+      expect(() => requireGoodPassword(password, ADA)).not.toThrow()
+  })
+
+  test('is hashed a few at a time: of more than may wait the rest is told to come again', async () => {
+    const many = Array.from({ length: MOST_WAITING + 10 }, () => verifyPassword('x', undefined))
+    const outcomes = await Promise.allSettled(many)
+    const refused = outcomes.filter(({ status }) => status === 'rejected')
+    expect(refused.length).toBeGreaterThan(0)
+    expect(refused.length).toBeLessThanOrEqual(9)
+    for (const outcome of refused) expect(outcome).toMatchObject({ reason: { status: 503, code: 'busy' } })
+  })
+
+  test('is changed by who knows it; all other sessions end', async () => {
+    await using service = await createService()
+    const [mine, other] = [await signIn(service, ADA), await signIn(service, ADA)]
+    const change = (current_password: string, password: string) =>
+      mine.ask('PUT', '/v1/auth/password', { current_password, password })
+    expectRefusal(await change('wrong', OTHER), 422, 'wrong_password', 'current_password')
+    expectRefusal(await change(PASSWORD, 'password123'), 422, 'weak_password', 'password')
+    expect((await change(PASSWORD, OTHER)).status).toBe(204)
+    expect((await mine.ask('GET', '/v1/account')).status).toBe(200)
+    expect((await other.ask('GET', '/v1/account')).status).toBe(401)
+    expect((await login(service, {})).status).toBe(401)
+    expect((await login(service, { password: OTHER })).status).toBe(200)
+    expect(told(service, PASSWORD, OTHER)).toContain('user.password_changed')
+  })
+})
+
+describe('a link for a new password', () => {
+  const ask = ({ url }: EmailApi, email: string) => post(url, '/v1/auth/password-reset', { email })
+  const confirm = ({ url }: EmailApi, token: string, password = OTHER) =>
+    post(url, '/v1/auth/password-reset/confirm', { token, password })
+
+  test('comes by mail through our own pipeline, to users alone, and the answer does not tell whether there is one', async () => {
+    await using service = await createService({ ...CAPTURES, settings: { ...CAPTURES.settings, ...OFTEN } })
+    const answers = [await ask(service, 'nobody@people.test'), await ask(service, ADA.toUpperCase())]
+    expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1)
+    expect(answers[0]?.status).toBe(202)
+    const text = await mailText(service, 1)
+    expect(text).toContain(`To: ${ADA}`)
+    const token = tokenIn(text)
+    const session = await signIn(service, ADA)
+    const done = await confirm(service, token)
+    // It signs nobody in.
+    expect([done.status, done.headers.get('set-cookie')]).toEqual([204, null])
+    expect((await session.ask('GET', '/v1/account')).status).toBe(401)
+    expect((await login(service, { password: OTHER })).status).toBe(200)
+    expectRefusal(await confirm(service, token), 422, 'invalid_token')
+    expect(service.app.db.query('SELECT id FROM emails').all()).toHaveLength(1)
+    expect(told(service, token, OTHER)).toEqual([
+      'user.created',
+      'user.password_reset_requested',
+      'user.password_reset',
+    ])
+  })
+
+  test('is good for an hour, and void once another has set the password', async () => {
+    await using service = await createService()
+    const link = async () => tokenIn(await resetUser(service.app, ADA))
+    const [first, second] = [await link(), await link()]
+    expect((await confirm(service, first)).status).toBe(204)
+    expectRefusal(await confirm(service, second), 422, 'invalid_token')
+    await ask(service, ADA)
+    const rows = () =>
+      service.app.db.query<{ expires: number }, []>('SELECT expires_at AS expires FROM password_resets').all()
+    await eventually(() => rows().length === 1)
+    expect(rows()).toEqual([{ expires: service.clock.now() + hours(1) }])
+    service.clock.advance(hours(1))
+    await trimPeople(service.app)
+    expect(rows()).toEqual([])
+  })
+
+  test('that is used many times at once sets one password', async () => {
+    await using service = await createService()
+    const token = tokenIn(await resetUser(service.app, ADA))
+    const passwords = Array.from({ length: 8 }, (_, i) => `${OTHER} ${i}`)
+    const statuses = (await Promise.all(passwords.map((password) => confirm(service, token, password)))).map(
+      ({ status }) => status,
+    )
+    expect(statuses.toSorted()).toEqual([204, ...Array(7).fill(422)])
+    const winner = passwords[statuses.indexOf(204)]
+    expect((await login(service, { password: winner })).status).toBe(200)
+  })
+
+  test('is asked for as rarely as signing in, and sent to one address five times an hour', async () => {
+    await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '20' } })
+    const statuses: number[] = []
+    for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
+    expect(statuses).toEqual([...Array(10).fill(202), 429])
+    await eventually(() => told(service).length === 6)
+    await service.app.commit.barrier()
+    expect(told(service).filter((action) => action === 'user.password_reset_requested')).toHaveLength(5)
+  })
+})
+
+describe('the second factor', () => {
+  let service: EmailApi
+  let session: BrowserSession
+  let secret: string
+  let recoveryCodes: string[]
+  const codeAt = (when: Millis) => new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: when })
+  const code = (offsetSteps = 0) => codeAt(service.clock.now() + seconds(30 * offsetSteps))
+  beforeAll(async () => {
+    service = await createService()
+    session = await signIn(service, ADA)
+  })
+  afterAll(() => service[Symbol.asyncDispose]())
+
+  test('is set up with the password, confirmed with a code, taken once, and switched off with both', async () => {
+    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: '123456' }), 409, 'totp_not_begun')
+    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: 'x' }), 422, 'wrong_password', 'password')
+    const begun = await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })
+    secret = String(at(begun.body, 'data', 'secret'))
+    expect(begun.body).toEqual({
+      data: {
+        secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
+        otpauth_uri: expect.stringMatching(/^otpauth:\/\/totp\/Tassis:ada%40people\.test\?.*secret=/),
+      },
+    })
+    // Not in use yet.
+    expect((await login(service, {})).status).toBe(200)
+    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: code(5) }), 422, 'wrong_code', 'code')
+    const first = code()
+    const confirmed = await session.ask('POST', '/v1/auth/totp/confirm', { code: first })
+    recoveryCodes = at(confirmed.body, 'data', 'recovery_codes') as string[]
+    expect(recoveryCodes).toEqual(Array(10).fill(expect.stringMatching(/^([a-z2-7]{4}-){3}[a-z2-7]{4}$/)))
+    expect(new Set(recoveryCodes).size).toBe(10)
+    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: PASSWORD }), 409, 'totp_enabled')
+
+    // Without a code, with the one that was used, with wrong ones.
+    for (const given of [{}, { code: null }, { code: '' }, { code: first }])
+      expectRefusal(await login(service, given), 401, 'invalid_login')
+    service.clock.advance(WAIT_MS)
+    for (const wrong of [() => first, () => code(3), () => code(-3)]) {
+      expectRefusal(await login(service, { code: wrong() }), 401, 'invalid_login')
+      service.clock.advance(WAIT_MS)
+    }
+    const next = code()
+    const logins = await Promise.all(
+      Array.from({ length: 6 }, () => login(service, { code: ` ${next.slice(0, 3)} ${next.slice(3)}` })),
+    )
+    expect(logins.map(({ status }) => status).toSorted()).toEqual([200, 401, 401, 401, 401, 401])
+    // An earlier one within the window is not taken after a later one.
+    service.clock.advance(WAIT_MS)
+    expect((await login(service, { code: code(1) })).status).toBe(200)
+    expect((await login(service, { code: code(0) })).status).toBe(401)
+  })
+
+  test('gives way to each recovery code once, also when one is used many times at once', async () => {
+    service.clock.advance(WAIT_MS)
+    const [used = ''] = recoveryCodes
+    const spelled = used.toUpperCase().replaceAll('-', ' ')
+    const logins = await Promise.all(Array.from({ length: 5 }, () => login(service, { code: spelled })))
+    expect(logins.map(({ status }) => status).toSorted()).toEqual([200, 401, 401, 401, 401])
+    expect((await login(service, { code: used })).status).toBe(401)
+    const me = await session.ask('GET', '/v1/auth/session')
+    expect(at(me.body, 'data', 'user', 'recovery_codes_left')).toBe(9)
+    service.clock.advance(WAIT_MS)
+  })
+
+  test('stays in use when the password is set by a link', async () => {
+    const token = tokenIn(await resetUser(service.app, ADA))
+    const body = { token, password: PASSWORD }
+    expect((await post(service.url, '/v1/auth/password-reset/confirm', body)).status).toBe(204)
+    expect((await login(service, {})).status).toBe(401)
+    service.clock.advance(WAIT_MS)
+    session = await signIn(service, ADA, { code: code() })
+  })
+
+  test('is stored sealed, and its recovery codes hashed', () => {
+    const row = JSON.stringify(service.app.db.query('SELECT * FROM users').all())
+    const stored = Buffer.from(service.app.db.serialize()).toString('latin1')
+    for (const text of [secret, ...recoveryCodes, ...recoveryCodes.map((one) => one.replaceAll('-', ''))]) {
+      expect(row).not.toContain(text)
+      expect(stored).not.toContain(text)
+    }
+    expect(stored).not.toContain(Buffer.from(Secret.fromBase32(secret).bytes).toString('latin1'))
+  })
+
+  test('is switched off with password and code', async () => {
+    service.clock.advance(WAIT_MS)
+    const off = (given: object) =>
+      session.ask('DELETE', '/v1/auth/totp', { password: PASSWORD, code: code(), ...given })
+    expectRefusal(await off({ password: 'x' }), 422, 'wrong_password', 'password')
+    expectRefusal(await off({ code: '000000' }), 422, 'wrong_code', 'code')
+    expect((await off({})).status).toBe(204)
+    expectRefusal(await off({}), 409, 'totp_not_enabled')
+    expect((await login(service, {})).status).toBe(200)
+    const actions = told(service, secret, ...recoveryCodes)
+    for (const action of ['user.totp_enabled', 'user.recovery_code_used', 'user.totp_disabled'])
+      expect(actions.filter((name) => name === action)).toHaveLength(1)
+  })
+})
