@@ -108,7 +108,8 @@ function holds(
     values.push(figure)
   }
   const texts = [plain(observation), plain(recommendation)] as const
-  if (!texts.every((one) => one !== '' && text(one, values))) return undefined
+  // Again, since some characters become several.
+  if (!texts.every((one) => one !== '' && one.length <= LONGEST_TEXT && text(one, values))) return undefined
   const names = [...new Set(evidence.map(({ metric }) => metric))]
   return {
     severity: severity === 'critical' && !names.some((name) => isCritical(metrics, name)) ? 'warn' : severity,

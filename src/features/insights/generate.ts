@@ -35,7 +35,7 @@ const INSTRUCTIONS = `You report on the operations of an account at an email ser
 Answer with one JSON object and nothing else: {"summary": S, "findings": [{"severity": V, "area": A, "observation": O, "recommendation": R, "evidence": [{"metric": M, "value": N}]}]}.
 S is two to four sentences. V is info, warn or critical. A is deliverability, reputation, performance or security. O says what the figures show, R what to do about it, each in one or two sentences. At most eight findings, the worst first; none where nothing is worth saying.
 evidence names every figure that O and R use: M is a name exactly as it is given, N its value exactly as it is given.
-Write numbers in digits, only as they are given, and only those in evidence, in the guidelines or of the period. Calculate nothing. Write no number as a word. Name no address, domain, person or URL that is not in the figures. Write plain text: no HTML, no Markdown, no links.
+Write numbers in digits, only as they are given, and only those in evidence, in the guidelines or of the period. Calculate nothing. Write no number as a word. Name no address, domain, person or URL that is not in the figures. Write English and plain text: no HTML, no Markdown, no links.
 Names: total, week_1 (the oldest) to week_4, recipients by domain (large providers by name, others numbered), stream_N, sending_domain_N (1: the DNS record was verified, 0: it was not), recent_bounces by category, webhooks, access, guideline. Names ending in _pct are percentages. critical is for what passes a guideline named critical, a sending domain without spf or dkim, and webhooks that were switched off.`
 
 const sql = prepared((db) => ({

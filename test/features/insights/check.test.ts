@@ -103,6 +103,7 @@ describe('a finding goes', () => {
     ['of an area that there is not', { area: 'politics' }],
     ['without text', { observation: ' \u0007 ' }],
     ['that is too long', { observation: 'x '.repeat(400) }],
+    ['that is too long as it would be stored', { observation: '\ufdfa'.repeat(100) }],
     ['of numbers in place of text', { observation: 4.76 }],
   ]
   test.each(goes)('%s', (_, more) => expect(kept(more)).toBeUndefined())
