@@ -73,22 +73,6 @@ export const countDomain = (
   delta: number,
 ): void => addToRow(tx, accountId, dayOf(at), domain, field, delta)
 
-/** Moves figures of a day from one domain to another; the sum stays. */
-export function moveDaily(
-  tx: Tx,
-  accountId: number,
-  fromDomain: string,
-  toDomain: string,
-  day: number,
-  figures: Partial<DailyFigures>,
-): void {
-  for (const field of DAILY_FIELDS) {
-    const n = figures[field] ?? 0
-    addToRow(tx, accountId, day, fromDomain, field, -n)
-    addToRow(tx, accountId, day, toDomain, field, n)
-  }
-}
-
 /** Adds to one row, which may be that of the sum. Only for what puts figures right; `countDaily` is for what happens. */
 export function addToRow(
   tx: Tx,
@@ -117,9 +101,6 @@ const sql = prepared((db) => ({
   addUnsent: db.prepare(upsert(COLUMNS.filter((column) => column !== 'sent'))),
   dropEmpty: db.prepare(
     `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,
-  ),
-  deleteOfAccount: db.prepare(
-    'DELETE FROM daily_figures WHERE (account_id, day, domain) IN (SELECT account_id, day, domain FROM daily_figures WHERE account_id = ? LIMIT ?)',
   ),
 }))
 
@@ -152,7 +133,3 @@ export function flushDaily(db: Database, deltas: ReadonlyMap<string, number>): v
     if (values.some((value) => value < 0)) dropEmpty.run(accountId, day, domain)
   }
 }
-
-/** Removes up to `limit` rows of an account that is deleted; returns how many that were. */
-export const deleteDailyOf = (tx: Tx, accountId: number, limit: number): number =>
-  sql(tx.db).deleteOfAccount.run(accountId, limit).changes
