@@ -13,6 +13,7 @@ import { startSweeper } from '#features/content/sweep.ts'
 import { startReleaser } from '#features/delivery/held.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { startAccountRemoval } from '#features/privacy/delete-account.ts'
+import { startErasures } from '#features/privacy/erase.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
@@ -20,6 +21,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startImporter,
   startSweeper,
   startAccountRemoval,
+  startErasures,
   startReleaser,
   startAbuseWatch,
   startContentWatch,

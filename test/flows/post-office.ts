@@ -9,7 +9,7 @@ import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
-import { eventually } from '#test/support/app.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type HttpsReceiver, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
@@ -77,7 +77,11 @@ export interface PostOffice extends EmailApi {
   suppressions(): Promise<{ address: string; reason: string; sourceEmailId: string | null }[]>
 }
 
-export async function startPostOffice(settings: Readonly<Record<string, string>> = {}): Promise<PostOffice> {
+/** @param options over those of the service, such as a data directory that is kept */
+export async function startPostOffice(
+  settings: Readonly<Record<string, string>> = {},
+  options: TestAppOptions = {},
+): Promise<PostOffice> {
   const copies: Copy[] = []
   const server = await startScriptedSmtp({
     body(_line, session) {
@@ -112,6 +116,7 @@ export async function startPostOffice(settings: Readonly<Record<string, string>>
       TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',
       ...settings,
     },
+    ...options,
   })
   const { app, api, actor } = service
   const { domain } = await createDomain(app, actor, INBOUND_DOMAIN)

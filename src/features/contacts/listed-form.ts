@@ -70,5 +70,6 @@ function mayHaveErased(db: Database, accountId: number): boolean {
   return found
 }
 
-const erasedForm = (db: Database, accountId: number, addressKey: string): string =>
+/** The form of an address that is erased. @param addressKey as `normaliseAddress` gives it */
+export const erasedForm = (db: Database, accountId: number, addressKey: string): string =>
   PREFIX + hmacSha256(known(db).hashKey, `${accountId} ${addressKey}`).toHex()

@@ -7,6 +7,7 @@ import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { encodeVerp } from '#protocols/address/verp.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { type SigningDomain, signingDomain } from '../domains/sending.ts'
 import { trackingHost } from '../domains/tracking-domain.ts'
 import { messageIdOf } from '../emails/accept.ts'
@@ -39,9 +40,10 @@ const sql = prepared((db) => ({
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
      created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
-  /** Bcc recipients are not even read. */
+  /** Bcc recipients are not even read; those who were erased since are named no more. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
-    'SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) ORDER BY id',
+    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) AND address <> '${ERASED_ADDRESS}'
+     ORDER BY id`,
   ),
   address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),

@@ -28,6 +28,7 @@ interface ContentRow {
   readonly textRef: number | null
   readonly attachments: string | null
   readonly extra: string | null
+  readonly isOpen: number
 }
 
 const OPEN = '(0, 1, 2)'
@@ -51,8 +52,8 @@ const sql = prepared((db) => ({
      WHERE id = ? AND status NOT IN ${OPEN}`,
   ),
   content: db.prepare<ContentRow, [number]>(
-    `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra FROM emails WHERE id = ?
-     AND NOT EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN})`,
+    `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+     EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN}) AS isOpen FROM emails WHERE id = ?`,
   ),
   empty: db.prepare(
     `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL WHERE id = ?`,
@@ -106,7 +107,7 @@ export interface CancelledRecipients {
   readonly isBeingTried: boolean
 }
 
-/** Cancels what waits for somebody in an email, tried before or not: one `cancelled` event each, and its quota comes back. */
+/** Ends what waits for somebody in an email, tried before or not: one event each, and its quota comes back. */
 export function cancelRecipients(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
@@ -125,11 +126,14 @@ export function cancelRecipients(
   return { cancelled, isBeingTried }
 }
 
-/** False when it does not wait. An email of a broadcast is rejected instead: what a broadcast takes back is counted by it, and it may be over. */
+/**
+ * False when it does not wait. Beside others it is rejected, which leaves the email what it is for them; so is one of a broadcast, which counts what it takes
+ * back, and may be over.
+ */
 function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; address: string; now: Millis }): boolean {
   const email = emailOf(tx, at.emailId)
   if (!sql(tx.db).waiting.get(at.recipientId)) return false
-  if (email.broadcastId !== null) {
+  if (email.recipientCount > 1 || email.broadcastId !== null) {
     rejectRecipient(tx, at, { lastError: 'The recipient was erased.', data: { reason: 'erased' } })
     return true
   }
@@ -146,22 +150,29 @@ function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; addres
   return true
 }
 
-/** Makes nobody of somebody in an email, where he is not open; gives the row ids of his recipients. */
-export function anonymiseRecipients(tx: Tx, emailId: number, is: (address: string) => boolean): number[] {
-  return sql(tx.db)
-    .recipients.all(emailId)
+/** Makes nobody of somebody in an email, where he is not open; gives the row ids of his recipients, and whether there are no others. */
+export function anonymiseRecipients(
+  tx: Tx,
+  emailId: number,
+  is: (address: string) => boolean,
+): { readonly recipientIds: number[]; readonly isAll: boolean } {
+  const all = sql(tx.db).recipients.all(emailId)
+  const recipientIds = all
     .filter(({ address }) => is(address))
     .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
     .map(({ id }) => id)
+  return { recipientIds, isAll: recipientIds.length === all.length }
 }
 
 /**
- * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it. Its idempotency key
+ * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it; true also when it is
+ * gone. Its idempotency key
  * stays, so that nothing is sent twice, without what it was used for.
  */
 export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
   const row = sql(tx.db).content.get(emailId)
-  if (!row) return false
+  if (!row) return true
+  if (row.isOpen === 1) return false
   const extra = JSON.parse(row.extra ?? '{}') as DraftExtra
   const attachments = JSON.parse(row.attachments ?? '[]') as readonly { readonly ref: number }[]
   sql(tx.db).empty.run(emailId)

@@ -13,6 +13,7 @@ import { deliverToMailbox, findMailbox } from '../agent-mailboxes/deliver.ts'
 import type { Mailbox } from '../agent-mailboxes/mailboxes.ts'
 import { applyBounce } from '../bounces/apply.ts'
 import { applyComplaint } from '../complaints/apply.ts'
+import { dropContent } from '../content/garbage.ts'
 import { type OperatorMailKind, storeOperatorMail } from '../postmaster/store.ts'
 import { storeReport } from '../reports/store.ts'
 import { unsubscribeByMail } from '../unsubscribe/by-mail.ts'
@@ -205,6 +206,13 @@ function toDomains(
     ? [...mailboxes.values()].map((mailbox) => deliver(app, tx, mailbox, { ...received, message }, classification))
     : []
   for (const email of inbound.values()) storeInbound(app, tx, email, received)
+  // Mailboxes keep no headers of their own, inbound emails no text without quotes.
+  dropContent(app, tx, {
+    content: [
+      inbound.size === 0 ? message?.headersRef : undefined,
+      delivered.length === 0 ? message?.strippedRef : undefined,
+    ],
+  })
   tellOfReports(app, tx, destinations, received, now)
   return { mailboxes: delivered }
 }

@@ -1,0 +1,178 @@
+/**
+ * @module Erases one person, by address, from everything that an account has of them. It is an operation: the request does what goes quickly, the loop does the
+ * rest, step by step, and goes on where a crash ended it. Its steps are those of `erase-steps`.
+ */
+import type { Actor, App } from '#features/app.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { invalid } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { seconds } from '#platform/units.ts'
+import { audit } from '../audit-logs/audit.ts'
+import { insertOperation, progressOperation } from '../operations/operations.ts'
+import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, STEPS } from './erase-steps.ts'
+import { type Erasure, erasureById, findErasure, insertErasure, moveErasure, nextErasure } from './erasures.ts'
+import { type Person, personOf } from './person.ts'
+
+export interface BegunErasure {
+  /** As it is looked for. */
+  readonly address: string
+  readonly rows: number
+  /** Whether only the bytes in the files, and mail that others are still to get, are left. */
+  readonly isNearlyDone: boolean
+  /** Public id. */
+  readonly operationId: string
+}
+
+/** What a request does itself at most. */
+const AT_ONCE_MS = seconds(1)
+/** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
+const LEASE_MS = seconds(10)
+
+/** When a step that failed is tried again. */
+const AFTER_FAILURE_MS = seconds(30)
+
+/** The person that a request names; 422 when that is no address. */
+export function personNamed(email: string | undefined): Person {
+  const person = personOf(email ?? '')
+  if (!person) throw invalid('email', 'Give one address, such as ?email=ada@example.com.', 'invalid_address')
+  return person
+}
+
+/**
+ * Begins to erase an address from an account; resolves with how far that is after at most a second. One that is under way goes on, and is what a repeated
+ * request is told of. Throws 422 for what is no address.
+ */
+export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<BegunErasure> {
+  const person = personNamed(email)
+  const { accountId } = actor
+  const { addressKey } = person
+  const begun = await app.commit.write((tx) => {
+    const running = findErasure(tx.db, accountId, addressKey)
+    if (running) return { id: running.id, operationId: formatUuid(running.operationUuid), isNew: false }
+    const operation = insertOperation(app, tx, actor, {
+      type: 'gdpr_erase',
+      status: 'processing',
+      total: 0,
+      completed: 0,
+      failed: 0,
+      errorSummary: null,
+      metadata: { rows_deleted: 0 },
+    })
+    const dueAt = app.clock.now() + LEASE_MS
+    const erasure = { accountId, operationId: operation.id, address: addressKey, dueAt }
+    const id = insertErasure(tx, erasure, app.eventTime())
+    // Without the address: this entry is to stay.
+    audit(app, tx, actor, { action: 'person.erased', resourceType: 'operation', resourceId: operation.uuid })
+    return { id, operationId: operation.uuid, isNew: true }
+  })
+  if (begun.isNew) await eraseAtOnce(app, begun.id)
+  const erasure = erasureById(app.db, begun.id)
+  return {
+    address: addressKey,
+    rows: erasure?.rows ?? 0,
+    isNearlyDone: erasure === undefined || erasure.step >= FIRST_LONG_STEP,
+    operationId: begun.operationId,
+  }
+}
+
+/** Does the steps that are quick, then hands over to the loop. */
+async function eraseAtOnce(app: App, id: number): Promise<void> {
+  const until = app.clock.monotonicMs() + AT_ONCE_MS
+  try {
+    while (app.clock.monotonicMs() < until) {
+      const erasure = erasureById(app.db, id)
+      if (!erasure || erasure.step >= FIRST_LONG_STEP) break
+      const waitMs = await takeStep(app, erasure, app.clock.now() + LEASE_MS)
+      if (waitMs > 0) break
+    }
+  } finally {
+    await app.commit.write((tx) => {
+      const erasure = erasureById(tx.db, id)
+      if (erasure) moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
+    })
+    app.removalDue.emit()
+  }
+}
+
+/** Starts the loop that goes on with erasures. */
+export function startErasures(app: App): DueLoop {
+  const { clock, log } = app
+  const loop = startDueLoop({
+    name: 'erase persons',
+    clock,
+    log,
+    step: async (ending): Promise<Millis | undefined> => {
+      const erasure = nextErasure(app.db)
+      if (!erasure) return undefined
+      if (erasure.dueAt > clock.now()) return erasure.dueAt
+      await giveWay()
+      if (ending.aborted) return undefined
+      try {
+        await takeStep(app, erasure)
+      } catch (error) {
+        // The others must not wait for what is wrong with this one.
+        log.error({ err: error, erasure: erasure.id, step: STEPS[erasure.step]?.name }, 'a step of an erasure failed')
+        await app.commit.write(
+          (tx) => void moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: clock.now() + AFTER_FAILURE_MS }),
+        )
+      }
+      return clock.now()
+    },
+  })
+  const stopListening = app.removalDue.listen(() => loop.wake())
+  return {
+    wake: () => loop.wake(),
+    async stop() {
+      stopListening()
+      await loop.stop()
+    },
+  }
+}
+
+/**
+ * Does one step, or a part of it; resolves with how long to wait before the next.
+ * @param leasedUntil when the next is due for the loop, where somebody else goes on
+ */
+async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promise<number> {
+  const step = STEPS[erasure.step]
+  if (!step) throw new Error(`an erasure is at the unknown step ${erasure.step}`)
+  const person = erasure.step < FIRST_WITHOUT_ADDRESS ? personOf(erasure.address) : NOBODY
+  if (!person) throw new Error('an erasure has no address')
+  const writing = await step.run(app, erasure, person)
+  return app.commit.write((tx) => {
+    const { rows = 0, next, waitMs = 0, isEnd = false } = writing(tx)
+    if (isEnd) {
+      progress(app, tx, erasure, erasure.rows + rows, 'completed')
+      return 0
+    }
+    const total = moveErasure(tx, erasure, {
+      step: next === undefined ? erasure.step + 1 : erasure.step,
+      cursor: next ?? 0,
+      rows,
+      dueAt: leasedUntil ?? app.clock.now() + waitMs,
+    })
+    // It went with its account. Nobody else moves it.
+    if (total === undefined) return 0
+    if (rows > 0) progress(app, tx, erasure, total, 'processing')
+    return waitMs
+  })
+}
+
+function progress(
+  app: App,
+  tx: Parameters<typeof progressOperation>[1],
+  { operationId }: Erasure,
+  rows: number,
+  status: 'processing' | 'completed',
+): void {
+  progressOperation(app, tx, operationId, {
+    status,
+    total: rows,
+    completed: rows,
+    metadata: { rows_deleted: rows },
+  })
+}
+
+/** Of the steps that need no address. */
+const NOBODY: Person = { addressKey: '', is: () => false, isIn: () => false, erasedFrom: (text) => text }

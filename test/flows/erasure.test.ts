@@ -1,0 +1,287 @@
+/**
+ * @module The erasure of one person over the whole way: somebody who was written to, opened, clicked, bounced, complained, unsubscribed, wrote and was
+ * imported among others, is erased; then the service is stopped and every file of its data directory is looked through. The others have lost nothing.
+ */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Clock, systemClock } from '#platform/clock.ts'
+import { hours, minutes } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { UNVERIFIED } from '#test/support/email-api.ts'
+import { grepData } from '#test/support/grep-data.ts'
+import { shape } from '../protocols/arf/shapes.ts'
+import { type Copy, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
+
+type Json = Record<string, unknown>
+
+/** Nobody else has these words in his address, and nothing of ours has them. */
+const MARK = 'marker.qzx'
+const PERSON = `Marker.Qzx@receiver.test`
+const KEY = PERSON.toLowerCase()
+/** What only their mail says. */
+const SECRET = 'quizzaciously'
+const WORDS = [MARK, 'marker%2eqzx', SECRET]
+const OTHERS = Array.from({ length: 50 }, (_, i) => `person${i}@receiver.test`)
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
+const HTML = `<p>${SECRET} <a href="https://shop.test/?for=${encodeURIComponent(PERSON)}">Shop</a></p>`
+
+const ok = async (office: PostOffice, method: string, path: string, body?: unknown): Promise<unknown> => {
+  const answer = await office.api(method, path, body)
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`)
+  return answer.body
+}
+
+/** Opens a copy and clicks in it, as a browser. */
+async function engageWith(office: PostOffice, copy: Copy): Promise<void> {
+  const text = copy.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=')
+  for (const kind of ['o', 'c']) {
+    const path = new RegExp(`https://${HOST.replaceAll('.', '\\.')}(/t/${kind}/[\\w/-]+)`).exec(text)?.[1]
+    if (!path) throw new Error(`no link of kind ${kind} in ${text}`)
+    await fetch(`${office.url}${path}`, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
+  }
+}
+
+async function unsubscribe(office: PostOffice, copy: Copy): Promise<void> {
+  const path = /<https:\/\/[^/]+(\/u\/[^>]+)>/.exec(copy.header('List-Unsubscribe'))?.[1]
+  const form = new FormData()
+  form.set('List-Unsubscribe', 'One-Click')
+  expect((await fetch(`${office.url}${path}`, { method: 'POST', body: form })).status).toBe(200)
+}
+
+/** A delivery report that something failed, as servers write it. */
+const bounceOf = (copy: Copy): string =>
+  [
+    'From: MAILER-DAEMON@receiver.test',
+    `To: ${copy.mailFrom}`,
+    'Subject: Undelivered Mail',
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/report; report-type=delivery-status; boundary="b"',
+    '',
+    '--b',
+    'Content-Type: text/plain',
+    '',
+    `<${copy.recipient}>: 550 5.1.1 no such user`,
+    '--b',
+    'Content-Type: message/delivery-status',
+    '',
+    'Reporting-MTA: dns; mx.receiver.test',
+    '',
+    `Final-Recipient: rfc822; ${copy.recipient}`,
+    'Action: failed',
+    'Status: 5.1.1',
+    `Diagnostic-Code: smtp; 550 5.1.1 <${copy.recipient}>: no such user`,
+    '',
+    '--b',
+    'Content-Type: message/rfc822',
+    '',
+    copy.raw,
+    '--b--',
+    '',
+  ].join('\r\n')
+
+const complaintOf = (copy: Copy): Uint8Array => {
+  const [, unsubscribe = '', address = ''] =
+    /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
+  return shape('standard', {
+    return_path: copy.mailFrom,
+    recipient: copy.recipient,
+    other_recipient: 'nobody@provider.test',
+    to: copy.header('To'),
+    message_id: copy.header('Message-ID'),
+    unsubscribe,
+    unsubscribe_address: address,
+  })
+}
+
+const letterFrom = (
+  from: string,
+  to: string,
+  subject: string,
+  text: string,
+): { mailFrom: string; to: string; raw: string } => ({
+  mailFrom: from,
+  to,
+  raw: `From: Somebody <${from}>\r\nTo: <${to}>\r\nSubject: ${subject}\r\nMessage-ID: <${Bun.hash(from + subject)}@provider.test>\r\n\r\n${text}\r\n`,
+})
+
+/** The system's clock, which a test can set forward. */
+function adjustableClock(): Clock & { setForward(byMs: number): void } {
+  let aheadMs = 0
+  return {
+    ...systemClock,
+    now: () => systemClock.now() + aheadMs,
+    setForward: (byMs) => {
+      aheadMs += byMs
+    },
+  }
+}
+
+/** Everything that can happen with an address, to the person and, much of it, to others. Gives what is asked for later. */
+async function live(office: PostOffice) {
+  const listId = String(at(await ok(office, 'POST', '/v1/contact-lists', { name: 'People' }), 'data', 'id'))
+  await ok(office, 'POST', `/v1/contact-lists/${listId}/contacts`, { email: PERSON, metadata: { note: SECRET } })
+  await ok(office, 'POST', `/v1/contact-lists/${listId}/contacts`, {
+    contacts: OTHERS.map((email) => ({ email })),
+  })
+  const imported = await fetch(`${office.url}/v1/contact-lists/${listId}/contacts/import`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${office.key}`, 'content-type': 'text/csv' },
+    body: `email,status\n${OTHERS[0]},active\n${PERSON},nonsense\n${PERSON} twice,active\n`,
+  })
+  expect(imported.status).toBe(202)
+  const hook = await office.hook(['sent', 'delivered', 'bounced', 'opened', 'clicked', 'complained', 'unsubscribed'])
+
+  const about = { subject: `For ${PERSON}`, html_body: HTML, tracking: true, metadata: { who: PERSON }, tags: [SECRET] }
+  const alone = await office.mail({ ...about, to: `Their Name <${PERSON}>`, idempotency_key: `welcome ${PERSON}` })
+  await engageWith(office, alone.copyFor(PERSON))
+  const bounced = await office.mail({ ...about, to: PERSON })
+  const complained = await office.mail({ ...about, to: PERSON, headers: { 'X-For': PERSON } })
+  const left = await office.mail({ ...about, to: PERSON, reply_to: PERSON })
+  const shared = await office.mail({ ...about, to: [OTHERS[0], PERSON], cc: [OTHERS[1]] })
+  await engageWith(office, shared.copyFor(OTHERS[0] ?? ''))
+  await engageWith(office, shared.copyFor(PERSON))
+  // Large enough for a file of its own, and not compressible.
+  const noise = Buffer.from(Array.from({ length: 300_000 }, (_, i) => Bun.hash.wyhash(String(i)) % 251n).map(Number))
+  const attached = await office.mail({
+    ...about,
+    to: PERSON,
+    attachments: [
+      {
+        filename: `${PERSON}.bin`,
+        content_type: 'application/octet-stream',
+        content: Buffer.concat([noise, Buffer.from(PERSON)]).toString('base64'),
+      },
+    ],
+  })
+  const captured = at(
+    await ok(office, 'POST', '/v1/emails', { ...about, from: `ada@${UNVERIFIED}`, to: PERSON }),
+    'data',
+  )
+  await eventually(async () => (await office.api('GET', `/v1/emails/${at(captured, 'id')}/captured`)).status === 200)
+  const batch = await office.api(
+    'POST',
+    '/v1/emails/batch',
+    {
+      emails: [PERSON, OTHERS[2]].map((to) => ({
+        from: 'ada@sender.test',
+        to,
+        subject: 'Batch',
+        text_body: to === PERSON ? SECRET : 'hello',
+      })),
+    },
+    { headers: { 'idempotency-key': 'batch-1' } },
+  )
+  expect(batch.status).toBe(202)
+  const later = new Date(systemClock.now() + hours(1)).toISOString()
+  const waiting = await office.accepted({ ...about, to: PERSON, send_at: later })
+  const waitingTogether = await office.accepted({ ...about, to: [PERSON, OTHERS[3]], send_at: later })
+  const others = await office.mail({
+    subject: 'For others',
+    html_body: HTML.replace(SECRET, 'hello').replace(/\?for=[^"]*/, ''),
+    to: OTHERS[4],
+  })
+
+  await ok(office, 'POST', '/v1/emails/broadcast', {
+    contact_list_id: listId,
+    from_address: 'ada@sender.test',
+    subject: 'News',
+    text_body: 'Hello {{ contact.email }}',
+  })
+  await eventually(() => office.copies.filter((copy) => copy.header('Subject') === 'News').length >= 50, 60_000)
+
+  const mailbox = `/v1/agent-mailboxes/${at(await ok(office, 'POST', '/v1/agent-mailboxes', { local_part: 'agent' }), 'data', 'id')}`
+  const replies = await office.handIn(
+    letterFrom(PERSON, `anything@${INBOUND_DOMAIN}`, 'A question', `${SECRET} is my question`),
+    letterFrom(OTHERS[5] ?? '', `anything@${INBOUND_DOMAIN}`, 'Another question', 'plain words'),
+    letterFrom(PERSON, `agent@${INBOUND_DOMAIN}`, `About ${SECRET}`, `${SECRET} again`),
+    letterFrom(OTHERS[6] ?? '', `agent@${INBOUND_DOMAIN}`, 'About plain words', 'plain words again'),
+  )
+  const messages = at(await ok(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
+  const theirs = messages.find(({ subject }) => String(subject).includes(SECRET))
+  await ok(office, 'POST', `${mailbox}/messages/${theirs?.['id']}/reply`, { text_body: `${SECRET} indeed` })
+  await eventually(() => office.copies.some((copy) => copy.raw.includes(`${SECRET} indeed`)))
+
+  await unsubscribe(office, left.copyFor(PERSON))
+  const copy = bounced.copyFor(PERSON)
+  const reports = await office.handIn(
+    { to: copy.mailFrom, raw: bounceOf(copy) },
+    { to: complained.copyFor(PERSON).mailFrom, raw: complaintOf(complained.copyFor(PERSON)) },
+    // Of an email that we know nothing of.
+    { to: `postmaster@${HOST}`, raw: bounceOf({ ...copy, mailFrom: 'x', raw: 'Subject: x\r\n\r\nx' }) },
+  )
+  expect([...replies, ...reports].filter((reply) => !reply.startsWith('250'))).toEqual([])
+  await hook.told(20)
+  return { listId, mailbox, alone, shared, attached, waiting, waitingTogether, others }
+}
+
+test('whoever is erased is nowhere in the data directory any more, stays suppressed, and nobody else has lost anything', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
+  try {
+    const clock = adjustableClock()
+    const office = await startPostOffice({}, { works: true, dataDir, clock })
+    let isStopped = false
+    try {
+      const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await live(office)
+      const before = await office.suppressions()
+      const begun = await ok(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+      expect(begun).toEqual({
+        data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },
+        operation_id: expect.any(String),
+      })
+      // Mail to somebody else still waits for its time; it is cancelled by hand, as else nothing would end it.
+      await ok(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
+      // Content that was stored twice goes some minutes later.
+      clock.setForward(minutes(10))
+      office.app.removalDue.emit()
+      const operation = await eventually(async () => {
+        const found = at(await ok(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
+        return found['status'] === 'completed' && found
+      }, 60_000)
+      expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
+      expect(Number(at(operation, 'metadata', 'rows_deleted'))).toBeGreaterThan(30)
+
+      const emptied = { subject: '', tags: [], metadata: null, html_body: null, text_body: null, attachments: null }
+      expect(await office.detail(alone.id)).toMatchObject({ ...emptied, to: 'erased@erased.invalid', status: 'sent' })
+      expect(await office.detail(shared.id)).toMatchObject({
+        ...emptied,
+        to: `${OTHERS[0]}, erased@erased.invalid`,
+        cc: [OTHERS[1]],
+      })
+      expect(await office.detail(waiting.id)).toMatchObject({ ...emptied, status: 'cancelled' })
+      expect(await office.detail(others.id)).toMatchObject({ subject: 'For others', to: OTHERS[4], status: 'sent' })
+      const contacts = await ok(office, 'GET', `/v1/contact-lists/${listId}/contacts?per_page=100`)
+      expect((at(contacts, 'data') as Json[]).map(({ email }) => email).toSorted()).toEqual(OTHERS.toSorted())
+      const messages = at(await ok(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
+      expect(messages.map(({ subject }) => subject)).toEqual(['About plain words'])
+      const received = at(await ok(office, 'GET', '/v1/inbound'), 'data') as Json[]
+      expect(received.map(({ subject }) => subject)).toEqual(['Another question'])
+
+      const after = await office.suppressions()
+      expect(after).toEqual(
+        before.map((entry) => ({
+          ...entry,
+          address: entry.address === KEY ? expect.stringMatching(/^erased:[0-9a-f]{64}$/) : entry.address,
+        })),
+      )
+      const again = await office.accepted({ to: PERSON.toUpperCase(), transactional: true })
+      expect(again['status']).toBe('rejected')
+      await ok(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+      await eventually(
+        () => office.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM erasures').get()?.n === 0,
+        60_000,
+      )
+      expectBalanced(office)
+      await office[Symbol.asyncDispose]()
+      isStopped = true
+      expect(grepData(dataDir, WORDS)).toEqual([])
+    } finally {
+      if (!isStopped) await office[Symbol.asyncDispose]()
+    }
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}, 180_000)
