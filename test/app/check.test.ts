@@ -70,6 +70,12 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)`,
   ],
   [
+    'the quota used by sub-accounts is no less than what each of them has used',
+    `INSERT INTO accounts (uuid, name, email, plan, parent_id, created_at, updated_at) VALUES (x'00', 'Sub', 'a@b.test', 'free', 1, 1, 1);
+     INSERT INTO usage (account_id, month, recipients) VALUES (2, 24314, 5)`,
+  ],
+  ['the audit log is what was written', "UPDATE audit_logs SET action = 'account.made' WHERE id = 1"],
+  [
     'the counters of contacts by list and status are what a recount gives',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 1, 1, 1)`,
   ],

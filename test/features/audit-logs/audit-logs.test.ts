@@ -1,6 +1,9 @@
 import { expect, test } from 'bun:test'
 import { eraseAuditText } from '#features/audit-logs/erase.ts'
+import { hashPassword } from '#features/team/passwords.ts'
+import { createUserWithPassword } from '#features/team/users.ts'
 import { giveWay, ManualClock } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { NOW } from '#test/support/email-api.ts'
@@ -183,4 +186,24 @@ test('filters answer while others have their turn, in a log of 100,000 entries o
   await others
   expect(answer.body).toMatchObject({ data: [{ resource_type: 'rare' }], pagination: { total: 1 } })
   expect(turns).toBeGreaterThan(50)
+})
+
+test('what a user does is in the log with the user and the address', async () => {
+  await using service = await createTestApi()
+  const { app, actor, api } = service
+  const password = 'four words that fit'
+  const passwordHash = await hashPassword(password)
+  const user = await app.commit.write((tx) =>
+    createUserWithPassword(app, tx, actor, { email: 'ada@x.test', passwordHash, role: 'admin' }),
+  )
+  const login = await api('POST', '/v1/auth/login', { email: 'ada@x.test', password }, { key: null })
+  const headers = {
+    cookie: String(login.headers.get('set-cookie')).split(';')[0] ?? '',
+    'x-csrf-token': String(at(login.body, 'data', 'csrf_token')),
+  }
+  await api('POST', '/v1/streams', { slug: 'news', name: 'News' }, { key: null, headers })
+  const log = await api('GET', '/v1/audit-logs?actor_type=user&action=stream.created')
+  expect(at(log.body, 'data')).toMatchObject([
+    { actor_type: 'user', actor_id: formatUuid(user.uuid), ip_address: '127.0.0.1', resource_type: 'stream' },
+  ])
 })
