@@ -94,6 +94,23 @@ describe('signing in', () => {
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1)
   })
 
+  test('takes the time of a hash whether there is such a user or not', async () => {
+    await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
+    const fastest = new Map<string, number>()
+    for (let i = 0; i < 7; i++) {
+      for (const email of [ADA, 'nobody@people.test']) {
+        const start = performance.now()
+        await post(service.url, '/v1/auth/login', { email, password: 'wrong' })
+        fastest.set(email, Math.min(fastest.get(email) ?? Number.POSITIVE_INFINITY, performance.now() - start))
+        service.clock.advance(minutes(1))
+      }
+    }
+    const ratio = (fastest.get(ADA) ?? 0) / (fastest.get('nobody@people.test') ?? 1)
+    // Without the hash it would take a twentieth.
+    expect(ratio).toBeGreaterThan(0.4)
+    expect(ratio).toBeLessThan(2.5)
+  })
+
   test('a wrong password is told in the audit log of the account once a minute, an unknown user nowhere', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const wrong = (email: string) => post(service.url, '/v1/auth/login', { email, password: 'wrong' })

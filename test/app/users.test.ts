@@ -1,0 +1,97 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { signIn } from '#test/support/people.ts'
+import { dataFolder, setUp, startServing, tassis, tassisHere, tassisJson } from './process.ts'
+
+// Each command is a process of its own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+const PASSWORD = 'heron lamp orbit fudge'
+const EMAIL = 'ada@people.test'
+
+interface Shown {
+  readonly id: string
+  readonly email: string
+  readonly name: string
+  readonly has_password: boolean
+  readonly link?: string | null
+  readonly accounts: readonly { readonly role: string }[]
+}
+
+const post = (url: string, path: string, body: unknown): Promise<Response> =>
+  fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+
+test('a user is made with a link that sets the password, listed, signed out, let in anew and taken out', async () => {
+  using data = dataFolder()
+  const { settings } = data
+  await setUp(settings)
+  await using service = await startServing(settings)
+  const made = await tassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
+  expect(made).toEqual({
+    exitCode: 0,
+    stdout: expect.stringMatching(/^http:\/\/\S+\/reset-password\?token=[\w-]{43}\n$/),
+    stderr: expect.stringMatching(
+      /^Made user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password, once, within 24 hours: /,
+    ),
+  })
+  const token = made.stdout.trim().split('token=')[1]
+  expect((await post(service.url, '/v1/auth/password-reset/confirm', { token, password: PASSWORD })).status).toBe(204)
+  const session = await signIn(service, EMAIL, { password: PASSWORD })
+  expect((await session.ask('GET', '/v1/account')).status).toBe(200)
+
+  const [listed] = await tassisJson<Shown[]>(['users', 'list'], settings)
+  expect(listed).toMatchObject({ email: EMAIL, name: 'Ada', has_password: true, accounts: [{ role: 'owner' }] })
+  expect((await tassis(['users', 'sessions', EMAIL], settings)).stdout).toContain('127.0.0.1')
+  expect((await tassis(['users', 'sign-out', EMAIL], settings)).stdout).toBe('Ended 1 session of ada@people.test.\n')
+  expect((await session.ask('GET', '/v1/account')).status).toBe(401)
+  expect((await tassis(['users', 'totp-off', EMAIL], settings)).exitCode).toBe(0)
+  const { link } = await tassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
+  expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
+  expect((await tassis(['users', 'remove', EMAIL], settings)).stdout).toBe('Removed ada@people.test from the team.\n')
+  expect(await tassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
+})
+
+test('a password comes by standard input, never by an argument; the second account of a user asks for none', async () => {
+  using data = dataFolder()
+  const { settings } = data
+  await setUp(settings)
+  const create = ['users', 'create', EMAIL, '--role', 'admin']
+  const weak = await tassis([...create, '--password-stdin'], settings, 'password123\n')
+  expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
+  const made = await tassis([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
+  expect(JSON.parse(made.stdout) as Shown).toMatchObject({
+    has_password: true,
+    link: null,
+    accounts: [{ role: 'admin' }],
+  })
+  expect(made.stdout).not.toContain(PASSWORD)
+  await tassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
+  const again = await tassis([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
+  expect([again.exitCode, again.stderr]).toEqual([
+    1,
+    expect.stringContaining('There is a user ada@people.test already'),
+  ])
+  const added = await tassisJson<Shown>([...create, '--account', 'Second'], settings)
+  expect(added).toMatchObject({ link: null, accounts: [{ role: 'admin' }, { role: 'admin' }] })
+})
+
+test('an unknown user, role or account is told with what to do', async () => {
+  using data = dataFolder()
+  const { settings } = data
+  await setUp(settings)
+  for (const command of ['reset', 'remove', 'totp-off', 'sessions', 'sign-out']) {
+    const { exitCode, stderr } = await tassisHere(['users', command, 'no@people.test'], settings)
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr: 'tassis: There is no user no@people.test; `tassis users list` shows all.\n',
+    })
+  }
+  expect((await tassisHere(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
+  expect((await tassisHere(['users', 'create', 'ada'], settings)).stderr).toContain('email')
+  expect((await tassisHere(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain(
+    'accounts list',
+  )
+})
