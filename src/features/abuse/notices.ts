@@ -57,13 +57,16 @@ export function startPauseNotices(app: App): DueLoop {
   }
 }
 
+/** What makes it one mail, however often it is sent. */
+export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
+
 async function tell(app: App, notice: Notice): Promise<void> {
   for (const to of addressesOf(app.db, notice)) {
     await sendSystemMail(app, {
       to,
       subject: 'Sending is paused on your account',
       text: textOf(notice),
-      idempotencyKey: `pause ${notice.findingId} ${to}`,
+      idempotencyKey: noticeKey(notice.findingId, to),
     })
   }
 }

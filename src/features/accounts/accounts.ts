@@ -230,8 +230,7 @@ function quotaIn(
 
 /** Throws 403 `account_paused`, with the reason, when the account may not send. */
 export function requireSending({ stop }: Pick<SendingAccount, 'stop'>): void {
-  if (stop !== undefined)
-    throw new AppError(403, 'account_paused', `Sending is stopped. ${stop} Contact the operator of the service.`)
+  if (stop !== undefined) throw new AppError(403, 'account_paused', `${stop} Contact the operator of the service.`)
 }
 
 /** The whole account behind an actor; a missing one is a bug. */

@@ -438,7 +438,7 @@ describe('a paused account', () => {
       return now.error_summary === null ? undefined : now
     })
     expect([held.error_summary, held.status, held.metadata.handed_over]).toEqual([
-      'Sending is paused on this account; contact the operator of the service.',
+      'The account is paused: The operator of the service paused it. Contact the operator of the service.',
       'processing',
       0,
     ])
