@@ -99,7 +99,7 @@ export async function createSubAccount(app: App, actor: Actor, input: NewSubAcco
       metadata: { name, plan: parent.plan, parent_account_id: actor.accountUuid },
     })
     createUserWithPassword(app, tx, own, { email, name, passwordHash, role: 'owner' })
-    auditOfParent(app, tx, actor, 'sub_account.created', uuid, { name, email, ...quotaText(input.monthlyQuota) })
+    auditOfParent(app, tx, actor, 'sub_account.created', uuid, quotaText(input.monthlyQuota))
     const account = findAccount(app.config, tx.db, id)
     if (!account) throw new Error('the sub-account was not stored')
     return stateOf(app, tx.db, actor, account)
@@ -157,19 +157,15 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       { name, monthlyQuota, disabledAt: isSwitched ? (isActive ? null : now) : undefined },
       now,
     )
-    const metadata = {
-      ...(name !== undefined && { name }),
-      ...quotaText(monthlyQuota),
-      ...(isActive !== undefined && { is_active: isActive }),
-    }
+    const standing = { ...quotaText(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
     const uuid = formatUuid(account.uuid)
     audit(app, tx, actingIn(actor, { id: account.id, uuid }), {
       action: 'account.updated',
       resourceType: 'account',
       resourceId: uuid,
-      metadata,
+      metadata: { ...(name !== undefined && { name }), ...standing },
     })
-    auditOfParent(app, tx, actor, 'sub_account.updated', uuid, metadata)
+    auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
     if (isSwitched) {
       // Inside the transaction as well: from here on no cache lets one in.
       app.accountChanged.emit({ accountId: account.id })
@@ -198,7 +194,7 @@ export async function deleteSubAccount(
   await deleteAccount(app, actor, account, (tx) => {
     // Of two at once the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
-    auditOfParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), { name: account.name })
+    auditOfParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
   })
   return account
 }
@@ -215,7 +211,7 @@ export async function createSubAccountKey(
   return createApiKey(app, actingIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
     // It may have been deleted while this waited for its turn.
     getSubAccount(app, actor, id, tx.db)
-    auditOfParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId, name: input.name })
+    auditOfParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
   })
 }
 
@@ -226,6 +222,7 @@ const actingIn = (actor: Actor, account: { readonly id: number; readonly uuid: s
   accountUuid: account.uuid,
 })
 
+/** Without names and addresses: the log of the parent outlives the sub-account, of which nothing is to stay. */
 const auditOfParent = (
   app: App,
   tx: Tx,
