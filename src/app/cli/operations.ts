@@ -11,6 +11,7 @@ import { keyOperations } from './keys.ts'
 import { listOperations } from './lists.ts'
 import { mailOperations } from './mail.ts'
 import { type Operation, operation } from './operation.ts'
+import { planOperations } from './plan.ts'
 import { queueOperations } from './queue.ts'
 import { reportOperations } from './reports.ts'
 import { retentionOperations } from './retention.ts'
@@ -40,5 +41,6 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...mailOperations,
   ...reportOperations,
   ...retentionOperations,
+  ...planOperations,
   ...configOperations,
 ]

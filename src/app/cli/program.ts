@@ -24,6 +24,7 @@ import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { CommandError } from './operation.ts'
 import { print, printable } from './output.ts'
+import { addPlanCommand } from './plan.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
 import { addRetentionCommands } from './retention.ts'
@@ -53,6 +54,7 @@ function createProgram(args: readonly string[]): Command {
   addServeCommand(program)
   const accounts = addAccountCommands(program)
   addPauseCommands(accounts)
+  addPlanCommand(accounts)
   addAccountDeletionCommands(accounts)
   addKeyCommands(program)
   addUserCommands(program)

@@ -1,5 +1,5 @@
 /**
- * @module What an account has bought: customer and subscription at the payment provider, and the plan that follows from them. Reads and writes columns
+ * @module What an account has bought or was given: customer and subscription at the payment provider, plan and own quota. Reads and writes columns
  * of `accounts`; `features/billing` decides what goes into them.
  */
 import type { Database } from 'bun:sqlite'
@@ -54,6 +54,8 @@ const sql = prepared((db) => ({
     'SELECT stripe_customer_id AS customerId FROM accounts WHERE stripe_customer_id > ? ORDER BY stripe_customer_id LIMIT ?',
   ),
   setCustomer: db.prepare('UPDATE accounts SET stripe_customer_id = ?, updated_at = ? WHERE id = ?'),
+  setPlan: db.prepare('UPDATE accounts SET plan = ?, quota_held = 0, updated_at = ? WHERE id = ?'),
+  setQuota: db.prepare('UPDATE accounts SET monthly_quota = ?, updated_at = ? WHERE id = ?'),
   setSubscription: db.prepare(
     `UPDATE accounts SET plan = ?, quota_held = ?, stripe_subscription_id = ?, subscription_status = ?, billing_email = ?, trial_ends_at = ?,
      updated_at = ? WHERE id = ?`,
@@ -96,6 +98,16 @@ export const customersAfter = (db: Database, customerId: string, limit: number):
 
 export const setCustomer = (tx: Tx, accountId: number, customerId: string | null, now: Millis): void =>
   void sql(tx.db).setCustomer.run(customerId, now, accountId)
+
+/** Gives an account, with its sub-accounts, a plan that nobody bought: its quota holds at once. */
+export function setPlan(tx: Tx, accountId: number, plan: Plan, now: Millis): void {
+  sql(tx.db).setPlan.run(plan, now, accountId)
+  sql(tx.db).followPlan.run(plan, now, accountId)
+}
+
+/** Recipients a month in place of those of the plan; null: those of the plan. */
+export const setQuota = (tx: Tx, accountId: number, monthlyQuota: number | null, now: Millis): void =>
+  void sql(tx.db).setQuota.run(monthlyQuota, now, accountId)
 
 /** Stores what an account has bought. Its sub-accounts have its plan. */
 export function setSubscription(tx: Tx, accountId: number, subscription: Subscription, now: Millis): void {

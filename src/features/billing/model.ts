@@ -41,13 +41,16 @@ export const SubscriptionRecord = Type.Object({
       'Recipients a calendar month (UTC) that hold now: those of plan free until the first invoice over more than zero is paid.',
   }),
   emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
-  limits: Type.Object({
-    max_domains: MaxDomains,
-    max_templates: MaxTemplates,
-    max_webhooks: MaxWebhooks,
-    tracking_enabled: TrackingEnabled,
-    price_cents: PriceCents,
-  }),
+  limits: Type.Object(
+    {
+      max_domains: MaxDomains,
+      max_templates: MaxTemplates,
+      max_webhooks: MaxWebhooks,
+      tracking_enabled: TrackingEnabled,
+      price_cents: PriceCents,
+    },
+    { description: 'What the plan allows and costs.' },
+  ),
 })
 export type SubscriptionRecord = Static<typeof SubscriptionRecord>
 

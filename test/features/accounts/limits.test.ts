@@ -1,9 +1,12 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { requireRoom } from '#features/accounts/limits.ts'
 import type { Actor } from '#features/app.ts'
 import { type ApiAnswer, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
+
+// A key is made for each domain.
+setDefaultTimeout(60_000)
 
 const MOST = 4
 const SETTINGS = {

@@ -303,12 +303,19 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
     })
   })
 
-  test('more than 256 KiB is a 413 before it is read', async () => {
+  test('more than 256 KiB is a 413, in one piece and in chunks', async () => {
     await using billing = await createBillingApi()
     const post = (bytes: number) =>
       fetch(`${billing.service.url}/billing/stripe`, { method: 'POST', body: 'x'.repeat(bytes) })
     expect((await post(256 * 1024 + 1)).status).toBe(413)
     expect((await post(256 * 1024)).status).toBe(400)
+    const chunks = (count: number) =>
+      fetch(`${billing.service.url}/billing/stripe`, {
+        method: 'POST',
+        body: ReadableStream.from(Array.from({ length: count }, () => new Uint8Array(64 * 1024))),
+      })
+    expect((await chunks(5)).status).toBe(413)
+    expect((await chunks(4)).status).toBe(400)
   })
 })
 

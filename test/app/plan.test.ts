@@ -1,0 +1,64 @@
+/** @module The operator gives accounts plans and quotas at the command line. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { assignPlan } from '#features/billing/assign.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { createBillingApi, PRO } from '#test/support/billing.ts'
+import { dataFolder, tassis, tassisJson } from './process.ts'
+
+setDefaultTimeout(60_000)
+
+test('tassis accounts plan gives a plan and a quota, takes the quota back, and says what cannot be', async () => {
+  using data = dataFolder()
+  const run = (...args: string[]) => tassis(['accounts', 'plan', ...args], data.settings)
+  await tassisJson(
+    ['accounts', 'create', '--name', 'Ada', '--email', 'ada@example.com', '--plan', 'free'],
+    data.settings,
+  )
+  expect(await run('Ada', 'pro')).toMatchObject({
+    exitCode: 0,
+    stdout: 'Ada has plan pro and 100000 recipients a month.\n',
+  })
+  const both = await tassisJson(['accounts', 'plan', 'Ada', 'business', '--monthly-quota', '7'], data.settings)
+  expect(both).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 7 })
+  const own = await tassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
+  expect(own).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 500_000 })
+  for (const [args, code, words] of [
+    [['Ada'], 1, 'Give a plan, a monthly quota, or both.'],
+    [['Ada', 'gold'], 1, 'A plan is one of free, starter, pro, business, enterprise, unlimited.'],
+    [['Ada', '--monthly-quota', '-1'], 2, 'It is a whole number from 0 to 2147483647'],
+    [['Eve', 'pro'], 1, 'There is no account "Eve"'],
+  ] as const) {
+    const { exitCode, stderr } = await run(...args)
+    expect({ exitCode, stderr }).toEqual({ exitCode: code, stderr: expect.stringContaining(words) })
+  }
+})
+
+test('the plan of an account that pays follows its subscription, but not its quota; each change is in the audit log', async () => {
+  await using billing = await createBillingApi()
+  const { app } = billing.service
+  await assignPlan(app, billing.actor, { plan: 'starter' })
+  await billing.buy({ paid: [4900] })
+  await billing.tell('invoice.paid')
+  await expect(assignPlan(app, billing.actor, { plan: 'free' })).rejects.toMatchObject({ code: 'subscription_exists' })
+  await assignPlan(app, billing.actor, { monthlyQuota: 12 })
+  expect(await billing.state()).toEqual({ ...PRO, monthly_quota: 12 })
+  const rows = app.db
+    .query<{ metadata: string }, [number]>(
+      "SELECT metadata FROM audit_logs WHERE account_id = ? AND action = 'account.plan_changed' ORDER BY id",
+    )
+    .all(billing.actor.accountId)
+  expect(rows.map(({ metadata }) => JSON.parse(metadata))).toEqual([
+    { plan: 'starter', previous_plan: 'free' },
+    { monthly_quota: 12 },
+  ])
+})
+
+test('sub-accounts have the plan of their parent, and it is the parent that is given one', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const [parent, child] = [await createTestAccount(app, 'free'), await createTestAccount(app, 'free')]
+  app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, child.accountId])
+  await expect(assignPlan(app, child, { plan: 'pro' })).rejects.toMatchObject({ code: 'sub_account' })
+  await assignPlan(app, parent, { plan: 'pro' })
+  expect(app.db.query('SELECT plan FROM accounts ORDER BY id').all()).toEqual([{ plan: 'pro' }, { plan: 'pro' }])
+})
