@@ -312,7 +312,12 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
     const chunks = (count: number) =>
       fetch(`${billing.service.url}/billing/stripe`, {
         method: 'POST',
-        body: ReadableStream.from(Array.from({ length: count }, () => new Uint8Array(64 * 1024))),
+        body: new ReadableStream({
+          start(controller) {
+            for (let i = 0; i < count; i++) controller.enqueue(new Uint8Array(64 * 1024))
+            controller.close()
+          },
+        }),
       })
     expect((await chunks(5)).status).toBe(413)
     expect((await chunks(4)).status).toBe(400)
