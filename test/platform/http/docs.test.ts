@@ -159,9 +159,9 @@ test('every error in the description has an example that fits it', async () => {
 
 test('authentication and scopes are in the description', async () => {
   const { paths, components } = await describeTestApi()
-  expect(Object.keys(components.securitySchemes)).toEqual(['bearer', 'serviceApiKey'])
+  expect(Object.keys(components.securitySchemes)).toEqual(['bearer', 'serviceApiKey', 'session'])
   const post = paths['/v1/boxes']?.['post']
-  expect(post?.security).toEqual([{ bearer: [] }, { serviceApiKey: [] }])
+  expect(post?.security).toEqual([{ bearer: [] }, { serviceApiKey: [] }, { session: [] }])
   expect(post?.description).toContain('`boxes:write`')
   expect(Object.keys(post?.responses ?? {}).sort()).toEqual(['201', '401', '403', '422', 'default'])
   const plans = paths['/v1/plans']?.['get']

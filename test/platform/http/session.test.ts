@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'bun:test'
+import { requireOwnOrigin, sessionCookie, sessionToken } from '#platform/http/session.ts'
+
+const PLAIN = { isSecure: false }
+const SECURE = { isSecure: true }
+
+describe('the cookie of a session', () => {
+  test('is read by its name alone', () => {
+    const tokenIn = (cookie: string, options = PLAIN) => sessionToken(new Headers({ cookie }), options)
+    expect({
+      alone: tokenIn('tassis_session=abc'),
+      among: tokenIn('a=1; tassis_session=abc; b=2'),
+      empty: tokenIn('tassis_session='),
+      other: tokenIn('xtassis_session=abc; TASSIS_SESSION=abc; tassis_session_=abc'),
+      twice: tokenIn('tassis_session=abc; tassis_session=def'),
+      long: tokenIn(`tassis_session=${'x'.repeat(201)}`),
+      plainOverHttps: tokenIn('tassis_session=abc', SECURE),
+      secure: tokenIn('tassis_session=abc; __Host-tassis_session=def', SECURE),
+      none: sessionToken(new Headers(), PLAIN),
+    }).toEqual({
+      alone: 'abc',
+      among: 'abc',
+      empty: '',
+      other: undefined,
+      // Somebody else has set one of them: neither is believed.
+      twice: undefined,
+      long: undefined,
+      plainOverHttps: undefined,
+      secure: 'def',
+      none: undefined,
+    })
+  })
+
+  test('is for this host, over https alone where there is https, and taken away by an age of 0', () => {
+    expect([sessionCookie('abc', 60, PLAIN), sessionCookie('', 0, SECURE)]).toEqual([
+      'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',
+      '__Host-tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure',
+    ])
+  })
+})
+
+describe('a request from a page', () => {
+  const isOwn = (headers: Record<string, string>): boolean => {
+    try {
+      requireOwnOrigin(new Headers({ host: 'inside.test:8080', ...headers }), 'https://mail.example.com/base')
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  test.each<Record<string, string>>([
+    {},
+    { origin: 'https://mail.example.com' },
+    { origin: 'http://inside.test:8080' },
+    { origin: 'https://inside.test:8080' },
+    { 'sec-fetch-site': 'same-origin' },
+    { 'sec-fetch-site': 'none' },
+    { origin: 'https://mail.example.com', 'sec-fetch-site': 'same-origin' },
+  ])('of our own, or of a program, is let through: %j', (headers) => {
+    expect(isOwn(headers)).toBe(true)
+  })
+
+  test.each<Record<string, string>>([
+    { origin: 'null' },
+    { origin: '' },
+    { origin: 'https://evil.test' },
+    { origin: 'http://mail.example.com' },
+    { origin: 'https://mail.example.com:444' },
+    { origin: 'https://mail.example.com.evil.test' },
+    { origin: 'http://inside.test' },
+    { origin: 'http://inside.test:8081' },
+    { origin: 'file://' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://mail.example.com', 'sec-fetch-site': 'cross-site' },
+  ])('elsewhere is refused: %j', (headers) => {
+    expect(isOwn(headers)).toBe(false)
+  })
+})
