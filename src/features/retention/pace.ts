@@ -7,6 +7,12 @@ const LEAST_ROWS = 10
 const MOST_ROWS = 500
 const FIRST_ROWS = 50
 
+/** From one transaction to the next. */
+const MOST_SLOWER = 0.6
+const MOST_FASTER = 1.5
+
+const clamp = (value: number, least: number, most: number): number => Math.min(most, Math.max(least, value))
+
 export interface Pace {
   /** Rows for the next transaction. */
   readonly rows: number
@@ -24,9 +30,9 @@ export function createPace(clock: Pick<Clock, 'monotonicMs'>): Pace {
       const beganMs = clock.monotonicMs()
       const result = work()
       const tookMs = clock.monotonicMs() - beganMs
-      // A clock that stands still says nothing.
+      // A clock that stands still says nothing, and one slow transaction says little: the machine has others to serve.
       if (tookMs > 0)
-        rows = Math.round(Math.min(MOST_ROWS, rows * 1.5, Math.max(LEAST_ROWS, (rows * WANTED_MS) / tookMs)))
+        rows = Math.round(clamp(rows * clamp(WANTED_MS / tookMs, MOST_SLOWER, MOST_FASTER), LEAST_ROWS, MOST_ROWS))
       return result
     },
   }

@@ -12,21 +12,26 @@ interface Request {
   readonly mode: 'PASSIVE' | 'TRUNCATE'
 }
 
-const connections = new Map<string, Database>()
-
 self.onmessage = ({ data }: MessageEvent<Request>) => {
   try {
-    let db = connections.get(data.path)
-    if (!db) {
-      db = new Database(data.path, { readwrite: true, strict: true })
-      db.run('PRAGMA busy_timeout = 250')
-      db.run('PRAGMA synchronous = NORMAL')
-      db.run('PRAGMA cache_size = -512')
-      connections.set(data.path, db)
-    }
-    db.query(`PRAGMA wal_checkpoint(${data.mode})`).all()
+    checkpoint(data)
     self.postMessage({ id: data.id })
   } catch (error) {
     self.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) })
+  }
+}
+
+/** By a connection for this pass alone: one that stayed open would keep the place of a month of content that was dropped. */
+function checkpoint({ path, mode }: Request): void {
+  const db = new Database(path, { readwrite: true, strict: true })
+  try {
+    db.run('PRAGMA busy_timeout = 250')
+    db.run('PRAGMA synchronous = NORMAL')
+    db.run('PRAGMA cache_size = -512')
+    const pass = db.prepare(`PRAGMA wal_checkpoint(${mode})`)
+    pass.all()
+    pass.finalize()
+  } finally {
+    db.close()
   }
 }
