@@ -40,7 +40,7 @@ import { insightRoutes } from '#features/insights/routes.ts'
 import { newsletterRoutes } from '#features/newsletters/routes.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { operationRoutes } from '#features/operations/routes.ts'
-import { accountDeletionRoutes } from '#features/privacy/account-routes.ts'
+import { accountDeletionRoutes, accountExportRoutes } from '#features/privacy/account-routes.ts'
 import { deleteAccount } from '#features/privacy/delete-account.ts'
 import { privacyRoutes } from '#features/privacy/routes.ts'
 import { subscribePages } from '#features/signup-forms/pages.ts'
@@ -122,6 +122,11 @@ export function createRoutes(
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
   const render = createBroadcastRenderer(app)
+  const renderedBodies = (emailId: number) =>
+    render(emailId, 'now').catch((error: unknown) => {
+      if (error instanceof TemplateFailure) return {}
+      throw error
+    })
   // One bucket for all that sends.
   const takeRate = createSendRate(app)
   const people = createPeople(app, later)
@@ -130,11 +135,7 @@ export function createRoutes(
     emailRoutes(app, {
       maxAttempts: maxAttempts(app.config.retryExpiryHours),
       takeRate,
-      renderedBodies: (emailId) =>
-        render(emailId, 'now').catch((error: unknown) => {
-          if (error instanceof TemplateFailure) return {}
-          throw error
-        }),
+      renderedBodies,
     }),
     broadcastRoutes(app, { takeRate, onMoved: noteBroadcast }),
     captureRoutes(app, captures),
@@ -168,10 +169,11 @@ export function createRoutes(
     teamRoutes(app),
     accountRoutes(app),
     accountDeletionRoutes(app),
+    accountExportRoutes(app),
     subAccountRoutes(app, { deleteAccount }),
     billingRoutes(app),
     auditLogRoutes(app),
-    privacyRoutes(app),
+    privacyRoutes(app, { renderedBodies }),
     healthRoutes(app, { isStopping }),
   ]
   const { delivery, httpAddr } = app.config

@@ -186,6 +186,15 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ name: unique('key'), scopes: ['sub_accounts:manage'] }),
   },
   get('/v1/account', 'account:read'),
+  get('/v1/account/export', 'account:read', { shape: ['data', 'exported_at'], isOne: true }),
+  get('/v1/gdpr/export?email=ben@receiver.test', 'account:admin', { shape: ['data', 'exported_at'], isOne: true }),
+  {
+    ...get('/v1/gdpr/erase?email=nobody@receiver.test', 'account:admin', {
+      shape: ['data', 'operation_id'],
+      isOne: true,
+    }),
+    method: 'DELETE',
+  },
   {
     ...get('/v1/account', 'account:admin'),
     method: 'DELETE',
@@ -770,14 +779,16 @@ export async function createContractApi(): Promise<ContractApi> {
   return {
     ...service,
     make,
-    ask: async (route, id, options) =>
-      route.csv
+    ask: async (route, id, options) => {
+      await agePastExport(service)
+      return route.csv
         ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
         : api(route.method, pathOf(route, id), route.body?.(), {
             ...options,
             ...(route.endsAccount && options?.key !== null && { key: await keyElsewhere(service, options?.key) }),
             headers: { ...route.headers, ...options?.headers },
-          }).finally(() => agePastInsights(service)),
+          }).finally(() => agePastInsights(service))
+    },
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]()
       stripe[Symbol.dispose]()
@@ -816,6 +827,10 @@ async function makeInsight({ app, actor }: EmailApi): Promise<string> {
 /** Makes every report so old that another may be generated: one a day is less than the matrices ask for. */
 const agePastInsights = ({ app }: Pick<EmailApi, 'app'>): void =>
   void app.db.run('UPDATE insights SET generated_at = ?1 WHERE generated_at > ?1', [app.clock.now() - hours(48)])
+
+/** Lets the account be exported again: one an hour is less than the matrices ask for. After what notes that the last one was complete. */
+const agePastExport = ({ app }: Pick<EmailApi, 'app'>): Promise<void> =>
+  app.commit.write((tx) => void tx.db.run('UPDATE accounts SET exported_at = NULL'))
 
 /** More lists than any file of tests makes forms. */
 const FORMLESS_LISTS = 200

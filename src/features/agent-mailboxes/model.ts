@@ -138,7 +138,7 @@ export const MessageRecord = Type.Object({
 export type MessageRecord = Static<typeof MessageRecord>
 
 /** A message without its bodies. */
-const messageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
+export const messageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
   id: formatUuid(message.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
   account_id: formatUuid(mailbox.accountUuid),

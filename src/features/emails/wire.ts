@@ -109,7 +109,7 @@ export function emailDetailWire(
   }
 }
 
-const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
+export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   address: recipient.address,
   kind: recipient.kind,
   status: recipient.status,

@@ -1,4 +1,4 @@
-/** @module DELETE /v1/account: path, shape and one call. */
+/** @module DELETE /v1/account and its export: paths, shapes and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
@@ -6,9 +6,12 @@ import { authenticated, requires } from '#features/http.ts'
 import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
 import { one } from '#platform/http/envelope.ts'
+import { streamedAnswer } from '#platform/http/json-stream.ts'
 import { One, Uuid } from '#platform/http/schemas.ts'
 import { accountOfActor } from '../accounts/accounts.ts'
 import { deleteAccount } from './delete-account.ts'
+import { createAccountExport } from './export.ts'
+import { AccountExport } from './model.ts'
 
 const CONFIRMATION = 'DELETE'
 
@@ -16,6 +19,22 @@ const Deleted = Type.Object({
   message: Type.String({ description: 'What happens now.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
 })
+
+export const accountExportRoutes = (app: App) => {
+  const exportAccount = createAccountExport(app)
+  return new Elysia({ prefix: '/v1/account' })
+    .use(authenticated)
+    .get('/export', ({ actor, request }) => exportAccount(actor, request), {
+      detail: {
+        summary: 'Export the account',
+        description:
+          'Everything that the account has, as one JSON text that is written as you read it: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
+        tags: ['Account'],
+        ...streamedAnswer('The account.', AccountExport),
+        ...requires('account:read'),
+      },
+    })
+}
 
 export const accountDeletionRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/account' }).use(authenticated).delete(
