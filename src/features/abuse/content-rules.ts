@@ -23,7 +23,7 @@ export const TELL_POINTS = 6
 export interface Sign {
   readonly sign: string
   readonly points: number
-  /** What it was seen in: a link, a name. */
+  /** What it was seen in: a host, a phrase, the sender's name. Never a whole link, which may hold a recipient's address. */
   readonly seen?: string
 }
 
@@ -54,7 +54,7 @@ export function scoreOf(parts: ContentParts, sender: Sender): Score {
   else if (parts.hasForm) add('form', 2)
   if (parts.hiddenCharacters > 500) add('hidden text', 2)
   for (const link of parts.links)
-    if (/^(?:data|javascript|vbscript):/i.test(link.href)) add('link that is code', 6, link.href)
+    if (/^(?:data|javascript|vbscript):/i.test(link.href)) add('link that is code', 6, link.href.slice(0, 20))
   for (const target of targets) judgeLink(target, own, asks !== undefined, add)
   const inName = namedBrand(sender.name, own)
   if (inName) add("sender with another's name", inName.isCommon ? 3 : 5, sender.name)
@@ -87,9 +87,9 @@ function targetOf(link: Link): Target | undefined {
 
 type Add = (sign: string, points: number, seen?: string) => void
 
-function judgeLink({ url, host, domain, text, href }: Target, own: string, asks: boolean, add: Add): void {
-  if (url.username !== '' && url.username.includes('.')) add('address that hides the host', 7, href)
-  if (isIpHost(host)) add('link to an IP address', 4, href)
+function judgeLink({ url, host, domain, text }: Target, own: string, asks: boolean, add: Add): void {
+  if (url.username !== '' && url.username.includes('.')) add('address that hides the host', 7, host)
+  if (isIpHost(host)) add('link to an IP address', 4, host)
   const borrowed = borrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
   // Whoever has a common word in the own name, or a longer one, has it for a reason.

@@ -3,7 +3,7 @@
  * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
  */
 import type { App } from '#features/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { mayAsk } from '#platform/llm.ts'
@@ -83,6 +83,7 @@ export function startContentWatch(app: App): DueLoop {
       if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
       if (remember(known, email) || !judgedAccount(app, app.db, email.accountId)) continue
       looks++
+      await giveWay()
       await judge(email, ending)
     }
     if (last > 0) {

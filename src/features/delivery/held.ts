@@ -87,6 +87,3 @@ async function releaseSome(app: App, accountId: number, passes: Map<number, Pass
   if (next) passes.set(accountId, next)
   else passes.delete(accountId)
 }
-
-/** Forgets that mail of an account is held, when the account and its mail are removed. */
-export const forgetHeld = (tx: Tx, accountId: number): void => void sql(tx.db).forget.run(accountId)
