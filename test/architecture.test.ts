@@ -155,6 +155,10 @@ const ownerOf = (path: string): string => featureOf(path) ?? dirname(path)
 const matchesOf = (text: string, pattern: RegExp): string[] =>
   [...text.matchAll(pattern)].flatMap((match) => match[1] ?? match[2] ?? [])
 
+/** Removes the rows of deleted accounts from every table; which those are is compared with the schema by a test of its own. */
+const REMOVER = 'src/features/privacy/account-rows.ts'
+const UPDATES = /\b(?:INSERT|REPLACE|UPDATE)\b/
+
 function writerBreaks(modules: readonly Module[]): string[] {
   const owners = new Map<string, Set<string>>()
   for (const { path, source } of modules) {
@@ -164,6 +168,7 @@ function writerBreaks(modules: readonly Module[]): string[] {
   return modules.flatMap(({ path, source }) =>
     matchesOf(source, WRITES)
       .filter((table) => !owners.get(table)?.has(ownerOf(path)))
+      .filter(() => path !== REMOVER || UPDATES.test(source))
       .map((table) => `${path} writes ${table}`),
   )
 }

@@ -12,8 +12,8 @@ const sql = prepared((db) => ({
     `UPDATE accounts SET uuid = ?, name = '', email = '', plan = 'free', monthly_quota = NULL, parent_id = NULL, pause_reason = NULL, stripe_customer_id = NULL,
      stripe_subscription_id = NULL, subscription_status = NULL, billing_email = NULL, trial_ends_at = NULL WHERE id = ? AND deleted_at IS NOT NULL`,
   ),
-  subAccounts: db.prepare<{ id: number; uuid: UuidBytes }, [number]>(
-    'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id',
+  subAccounts: db.prepare<{ id: number; uuid: UuidBytes }, [number, number]>(
+    'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
 }))
 
@@ -24,6 +24,6 @@ export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
 /** Takes everything out of the row of a closed account, its public id included. */
 export const emptyAccount = (tx: Tx, accountId: number): void => void sql(tx.db).empty.run(newUuid(), accountId)
 
-/** The sub-accounts of an account that are not deleted. */
-export const subAccountsOf = (db: Database, accountId: number): { id: number; uuid: UuidBytes }[] =>
-  sql(db).subAccounts.all(accountId)
+/** Up to `limit` sub-accounts of an account that are not deleted. */
+export const subAccountsOf = (db: Database, accountId: number, limit: number): { id: number; uuid: UuidBytes }[] =>
+  sql(db).subAccounts.all(accountId, limit)

@@ -43,6 +43,11 @@ const SCRUB_AGAIN_MS = minutes(2)
 /** When Stripe could not be asked to end a subscription. */
 const BILLING_AGAIN_MS = minutes(10)
 const AUDIT_SLICE = 500
+const SUB_ACCOUNTS_AT_ONCE = 20
+/** Who closes what a crash left open; `close` puts the account in. */
+const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
+/** After a step that failed, so that it does not stand in the way of other deletions. */
+const AFTER_FAILURE_MS = minutes(1)
 
 interface Deletion {
   readonly accountId: number
@@ -85,10 +90,24 @@ export function deleteAccount(
   account: DeletedAccount,
   along?: (tx: Tx) => void,
 ): Promise<void> {
-  return app.commit.write((tx) => {
-    along?.(tx)
-    for (const each of [account, ...subAccountsOf(tx.db, account.id)]) close(app, tx, actor, each)
-  })
+  return app.commit
+    .write((tx) => {
+      along?.(tx)
+      close(app, tx, actor, account)
+      return closeSubAccounts(app, tx, actor, account.id)
+    })
+    .then(async (closed) => {
+      // What a crash leaves of this is done by the first step of the parent's deletion.
+      for (let more = closed; more === SUB_ACCOUNTS_AT_ONCE; )
+        more = await app.commit.write((tx) => closeSubAccounts(app, tx, actor, account.id))
+    })
+}
+
+/** Closes some of an account's sub-accounts; gives how many. */
+function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
+  const subAccounts = subAccountsOf(tx.db, parentId, SUB_ACCOUNTS_AT_ONCE)
+  for (const each of subAccounts) close(app, tx, actor, each)
+  return subAccounts.length
 }
 
 function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
@@ -148,7 +167,15 @@ export function startAccountRemoval(app: App): DueLoop {
       if (!deletion) return undefined
       if (deletion.dueAt > app.clock.now()) return deletion.dueAt
       await giveWay()
-      if (!ending.aborted) await removeStep(app, deletion)
+      if (ending.aborted) return undefined
+      try {
+        await removeStep(app, deletion)
+      } catch (error) {
+        await app.commit.write((tx) =>
+          move(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + AFTER_FAILURE_MS }),
+        )
+        throw error
+      }
       return app.clock.now()
     },
   })
@@ -178,6 +205,7 @@ async function removeStep(app: App, deletion: Deletion): Promise<void> {
 }
 
 function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
+  if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
   const rows = endWaitingMail(tx, accountId, app.eventTime())
   if (rows > 0) return {}
   return hasMailInHand(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
