@@ -44,7 +44,7 @@ export function scoreOf(parts: ContentParts, sender: Sender): Score {
   const words = plainWords(`${parts.subject}\n${parts.text}`)
   const asks = ASKS.find((phrase) => words.includes(phrase))
   const presses = PRESSES.find((phrase) => words.includes(phrase))
-  const targets = parts.links.map(targetOf).filter((target) => target !== undefined)
+  const targets = distinct(parts.links.map(targetOf).filter((target) => target !== undefined))
   const best = new Map<string, Sign>()
   const add = (sign: string, points: number, seen?: string): void => {
     if ((best.get(sign)?.points ?? 0) < points)
@@ -84,6 +84,11 @@ function targetOf(link: Link): Target | undefined {
   const host = url.hostname.replace(/\.$/, '')
   return { ...link, url, host, domain: registrable(host) }
 }
+
+/** Of those that lead to the same host behind the same words, the last: no sign is in the rest of a link. */
+const distinct = (targets: readonly Target[]): Target[] => [
+  ...new Map(targets.map((target) => [`${target.url.origin} ${target.url.username} ${target.text}`, target])).values(),
+]
 
 type Add = (sign: string, points: number, seen?: string) => void
 

@@ -24,6 +24,7 @@ export function borrowedBrand(host: string): Borrowed | undefined {
   const domain = registrable(host)
   const parts = host.split(/[.-]/)
   const shown = host.includes('xn--') ? domainToUnicode(host).split(/[.-]/) : parts
+  const seen = shown.map((part) => ({ part, read: skeleton(part) }))
   let found: Borrowed | undefined
   for (const brand of BRANDS) {
     if (brand.domains.includes(domain)) return undefined
@@ -31,14 +32,11 @@ export function borrowedBrand(host: string): Borrowed | undefined {
     const { token } = brand
     if (parts.includes(token)) found = { brand, how: 'named' }
     else if (!brand.isCommon && token.length >= 6 && host.includes(token)) found = { brand, how: 'within' }
-    else if (token.length >= 5 && shown.some((part) => part !== token && looksLike(part, token)))
+    else if (token.length >= 5 && seen.some(({ part, read }) => part !== token && read === READ_AS.get(brand)))
       found = { brand, how: 'alike' }
   }
   return found
 }
-
-const looksLike = (part: string, token: string): boolean =>
-  Math.abs(part.length - token.length) <= 2 && skeleton(part) === skeleton(token)
 
 /** Letters of other scripts, and digits, that are read as Latin ones. */
 const ALIKE: Readonly<Record<string, string>> = {
@@ -90,6 +88,8 @@ const skeleton = (text: string): string =>
     .replaceAll('rn', 'm')
     .replaceAll('vv', 'w')
     .replaceAll('i', 'l')
+
+const READ_AS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, skeleton(brand.token)]))
 
 /** The brand whose own a registrable domain is. */
 export const brandOfDomain = (domain: string): Brand | undefined =>
