@@ -269,4 +269,7 @@ INSERT INTO `daily_figures` (`account_id`, `day`, `domain`, `sent`, `delivered`,
 			LEFT JOIN `recipients` ON `recipients`.`id` = `recipient_id` WHERE `sandbox` = 0 AND `feedback_type` <> 'not-spam'
 		UNION ALL SELECT `events`.`account_id`, min(`at`), '', CASE `type` WHEN 9 THEN 6 ELSE 7 END FROM `emails` JOIN `events` ON `events`.`email_id` = `emails`.`id`
 			WHERE `sandbox` = 0 AND `type` IN (9, 10) GROUP BY `events`.`email_id`, `type`
-	) GROUP BY 1, 2;
+	) GROUP BY 1, 2;--> statement-breakpoint
+INSERT INTO `daily_figures` (`account_id`, `day`, `domain`, `sent`, `delivered`, `bounced`, `opens`, `clicks`, `opened_emails`, `clicked_emails`, `complaints`, `unsubscribes`)
+	SELECT `account_id`, -(strftime('%Y', `day` * 86400, 'unixepoch') * 12 + strftime('%m', `day` * 86400, 'unixepoch') - 1), `domain`, sum(`sent`), sum(`delivered`), sum(`bounced`), sum(`opens`), sum(`clicks`), sum(`opened_emails`), sum(`clicked_emails`), sum(`complaints`), sum(`unsubscribes`)
+	FROM `daily_figures` WHERE `domain` <> '' GROUP BY 1, 2, 3;

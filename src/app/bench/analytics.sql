@@ -67,6 +67,13 @@ INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced, op
 SELECT account_id, since_ms / 86400000, '', count(*), sum(NOT bounced), sum(bounced), sum(opened), sum(clicked), sum(opened), sum(clicked)
 FROM seed_day, seed WHERE emails > 0 GROUP BY account_id;
 
+INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced, opens, clicks, opened_emails, clicked_emails)
+SELECT account_id, -quota_month, domain, count(*), sum(NOT bounced), sum(bounced), sum(opened), sum(clicked), sum(opened), sum(clicked)
+FROM seed_day, seed WHERE TRUE GROUP BY domain
+ON CONFLICT DO UPDATE SET sent = sent + excluded.sent, delivered = delivered + excluded.delivered, bounced = bounced + excluded.bounced,
+  opens = opens + excluded.opens, clicks = clicks + excluded.clicks, opened_emails = opened_emails + excluded.opened_emails,
+  clicked_emails = clicked_emails + excluded.clicked_emails;
+
 INSERT INTO usage (account_id, month, recipients) SELECT account_id, quota_month, emails FROM seed WHERE emails > 0
 ON CONFLICT DO UPDATE SET recipients = recipients + excluded.recipients;
 

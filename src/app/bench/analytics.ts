@@ -113,7 +113,7 @@ export async function prepareAnalytics(
       from: textOf(firstDay),
       to: textOf(lastDay),
       events: numberOf('SELECT sum(last_seq) AS n FROM event_sequences'),
-      domainRows: numberOf("SELECT count(*) AS n FROM daily_figures WHERE domain <> ''"),
+      domainRows: numberOf("SELECT count(*) AS n FROM daily_figures WHERE day >= 0 AND domain <> ''"),
     }
   } finally {
     await opened.close()

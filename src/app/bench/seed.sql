@@ -42,6 +42,10 @@ INSERT INTO daily_figures (account_id, day, domain, sent, delivered)
 SELECT account_id, at / 86400000, domain.value, sum(is_sent), sum(NOT is_sent) FROM (
   SELECT at, 1 AS is_sent FROM seed_emails UNION ALL SELECT at + 1200, 0 FROM seed_emails), seed, json_each(json_array('', receiver_domain)) AS domain GROUP BY 1, 2, 3;
 
+INSERT INTO daily_figures (account_id, day, domain, sent, delivered)
+SELECT account_id, -(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1), domain, sum(sent), sum(delivered)
+FROM daily_figures WHERE domain <> '' GROUP BY 1, 2, 3;
+
 INSERT INTO usage (account_id, month, recipients) SELECT account_id, quota_month, COUNT(*) FROM emails WHERE quota_month IS NOT NULL GROUP BY 1, 2;
 
 UPDATE domains SET verified_at = 1, next_check_at = (SELECT until_ms + 31536000000 FROM seed) WHERE id = (SELECT domain_id FROM seed);

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { recountSql } from '#features/analytics/recount.ts'
-import { DAILY_COLUMNS, DAILY_FIELDS } from '#features/events/figures.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY } from '#features/events/figures.ts'
 import { horizonKey } from '#features/events/horizon.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
@@ -17,8 +17,10 @@ const ADDITIVE = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 
 const STORED = DAILY_FIELDS.map(
   (field) =>
-    `SELECT account_id AS account, day, domain, '${field}' AS field, ${DAILY_COLUMNS[field]} AS n FROM daily_figures WHERE ${DAILY_COLUMNS[field]} <> 0`,
+    `SELECT account_id AS account, day, domain, '${field}' AS field, ${DAILY_COLUMNS[field]} AS n FROM daily_figures WHERE day >= 0 AND ${DAILY_COLUMNS[field]} <> 0`,
 ).join(' UNION ALL ')
+
+const COLUMNS = DAILY_FIELDS.map((field) => DAILY_COLUMNS[field])
 
 interface Difference {
   readonly account: number
@@ -38,8 +40,17 @@ export function examineFigures(db: Database): Finding[] {
     .toSorted((a, b) => a.account - b.account || a.day - b.day)
   const unequal = db
     .query<{ account: number; day: number }, []>(
-      `SELECT account_id AS account, day FROM daily_figures GROUP BY 1, 2
+      `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
        HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')} LIMIT ${MOST_DIFFERENCES + 1}`,
+    )
+    .all()
+  const months = db
+    .query<{ account: number; domain: string }, []>(
+      `SELECT account, domain FROM (
+          SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
+          UNION ALL SELECT account_id, domain, ${MONTH_KEY}, ${COLUMNS.map((column) => `-${column}`).join(', ')} FROM daily_figures
+            WHERE day >= 0 AND domain <> '')
+       GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')} LIMIT ${MOST_DIFFERENCES + 1}`,
     )
     .all()
   return [
@@ -56,6 +67,10 @@ export function examineFigures(db: Database): Finding[] {
     {
       rule: 'the figures of a day are the sum of those of its domains',
       differences: told(unequal, ({ account, day }) => `account ${account}, ${dayText(day)}: they are not`),
+    },
+    {
+      rule: 'the figures of a domain in a month are the sum of those of its days',
+      differences: told(months, ({ account, domain }) => `account ${account}, ${domain}: they are not`),
     },
   ]
 }

@@ -1,5 +1,5 @@
 /**
- * @module What was read of lists that are each in order of their numbers, a list a day, and what follows from it for their sums: which can be among the
+ * @module What was read of lists that are each in order of their numbers, a list a day or month, and what follows from it for their sums: which can be among the
  * largest, and whether any that was not read can. Knows no database.
  */
 
@@ -8,8 +8,9 @@ export interface DayRow {
   readonly domain: string
 }
 
-/** How far the list of a day was read. */
+/** How far the list of a day, or of a whole month, was read. */
 export interface DayList {
+  /** As `rowKeys` gives it. */
   readonly day: number
   /** The last that was read: whatever comes has no more. 0 at the end. */
   sent: number

@@ -1,6 +1,6 @@
 /**
  * @module The busiest recipient domains of a period, without adding up all of them: an account writes to thousands of domains a day, and most get a message or
- * two. Each day has its domains in order of what was sent to them (an index); these lists are read from their beginnings only, as far as it takes to know
+ * two. Each day, and each whole month, has its domains in order of what was sent to them (an index); these lists are read from their beginnings only, as far as it takes to know
  * that nobody further down can be among the first (Fagin's threshold algorithm). Gives way to others every few ms.
  */
 import type { Database } from 'bun:sqlite'
@@ -8,16 +8,16 @@ import type { App } from '#features/app.ts'
 import { giveWay } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'
-import type { DailyFigures } from '../events/figures.ts'
+import { ALL_DOMAINS, type DailyFigures, rowKeys } from '../events/figures.ts'
 import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'
-import { FIGURE_SUMS } from './figures.ts'
+import { FIGURE_SUMS, figuresOf, NO_FIGURES } from './figures.ts'
 import type { Period } from './period.ts'
 
 export interface DomainFigures extends DailyFigures {
   readonly domain: string
 }
 
-/** Read of each day at first. */
+/** Read of each list at first. */
 const FIRST_DEPTH = 16
 /**
  * Most rows that are read, and most domains that are remembered. Only mail that goes to hundreds of thousands of domains in equal parts comes so far; then
@@ -34,26 +34,28 @@ const ROWS_AT_ONCE = 2000
 const MOST_WAITING = 8
 
 const sql = prepared((db) => ({
-  // As one text a day, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
-  first: db.prepare<{ day: number; rows: string | null }, [number, number, number, number]>(
-    `WITH RECURSIVE wanted (day) AS (SELECT ?1 UNION ALL SELECT day + 1 FROM wanted WHERE day < ?2)
-     SELECT day, (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?3 AND day = wanted.day
-       AND sent > 0 AND domain <> '' ORDER BY sent DESC, domain DESC LIMIT ?4)) AS rows FROM wanted`,
+  // As one text a list, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
+  first: db.prepare<{ rows: string | null }, [string, number, number]>(
+    `SELECT (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?2 AND day = wanted.value
+       AND sent > 0 AND domain <> '' ORDER BY sent DESC, domain DESC LIMIT ?3)) AS rows FROM json_each(?1) wanted ORDER BY wanted.key`,
   ),
   next: db.prepare<{ sent: number; domain: string }, [number, number, number, string, number]>(
     `SELECT sent, domain FROM daily_figures WHERE account_id = ? AND day = ? AND sent > 0 AND domain <> '' AND (sent, domain) < (?, ?)
      ORDER BY sent DESC, domain DESC LIMIT ?`,
   ),
-  // A seek a day: a range over the days would go through all of their domains.
-  sums: db.prepare<DailyFigures, [number, number, number, string]>(
-    `WITH RECURSIVE wanted (day) AS (SELECT ?1 UNION ALL SELECT day + 1 FROM wanted WHERE day < ?2)
-     SELECT ${FIGURE_SUMS} FROM wanted CROSS JOIN daily_figures f ON f.account_id = ?3 AND f.day = wanted.day AND f.domain = ?4`,
+  // A seek each: a range over the days would go through all of their domains.
+  sums: db.prepare<DailyFigures, [string, number, string]>(
+    `SELECT ${FIGURE_SUMS} FROM json_each(?1) wanted CROSS JOIN daily_figures f ON f.account_id = ?2 AND f.day = wanted.value AND f.domain = ?3`,
   ),
 }))
 
 /** The figures of a period of one domain. */
-export const figuresOfDomain = (db: Database, accountId: number, domain: string, { fromDay, toDay }: Period) =>
-  sql(db).sums.get(fromDay, toDay, accountId, domain) as DailyFigures
+export function figuresOfDomain(db: Database, accountId: number, domain: string, period: Period): DailyFigures {
+  // The sum of all has days only.
+  if (domain === ALL_DOMAINS) return figuresOf(db, accountId, period)
+  const keys = JSON.stringify(rowKeys(period.fromDay, period.toDay))
+  return sql(db).sums.get(keys, accountId, domain) ?? NO_FIGURES
+}
 
 /** The requests of an account: the last of them, and how many are not answered. */
 interface Turn {
@@ -102,9 +104,7 @@ async function find(
     await giveWay()
     sliceFrom = clock.monotonicMs()
   }
-  const lists = Array.from({ length: period.toDay - period.fromDay + 1 }, (_, index) =>
-    newDayList(period.fromDay + index),
-  )
+  const lists = rowKeys(period.fromDay, period.toDay).map(newDayList)
   const seen = createSeen(lists)
   const depth = Math.max(FIRST_DEPTH, limit)
   let reads = firstReads(db, accountId, lists, depth)
@@ -136,12 +136,10 @@ interface Read {
 
 /** The beginnings of all lists. */
 function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<Read> {
-  const daysAtOnce = Math.max(1, Math.floor(ROWS_AT_ONCE / depth))
-  for (let from = 0; from < lists.length; from += daysAtOnce) {
-    const some = lists.slice(from, from + daysAtOnce)
-    const [first, last] = [some[0], some.at(-1)]
-    if (!first || !last) return
-    const texts = sql(db).first.all(first.day, last.day, accountId, depth)
+  const listsAtOnce = Math.max(1, Math.floor(ROWS_AT_ONCE / depth))
+  for (let from = 0; from < lists.length; from += listsAtOnce) {
+    const some = lists.slice(from, from + listsAtOnce)
+    const texts = sql(db).first.all(JSON.stringify(some.map(({ day }) => day)), accountId, depth)
     for (const [index, list] of some.entries()) {
       const rows = texts[index]?.rows?.split(',').map(rowOf) ?? []
       noteRead(list, rows, depth)

@@ -1,6 +1,6 @@
 /**
  * @module The figures that analytics show, by UTC day and domain of the recipient: counted in the transaction of what they count, written once a group.
- * The only writer of `daily_figures`. Never counts mail that is only captured: whoever calls leaves it out.
+ * Each domain has a row a month beside those of its days. The only writer of `daily_figures`. Never counts mail that is only captured: whoever calls leaves it out.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -46,6 +46,28 @@ const DAY_MS = days(1)
 
 /** Days since the epoch, UTC. */
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
+
+/** What `day` is in the row of the month of a day: months since year 0, as in `usage`, below 0. */
+export function monthKey(day: number): number {
+  const date = new Date(day * DAY_MS)
+  return -(date.getUTCFullYear() * 12 + date.getUTCMonth())
+}
+
+/** SQL of `monthKey`. */
+export const MONTH_KEY = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
+
+/** What `day` is in the rows of a domain that together are a period: its whole months, and the days that are left. */
+export function rowKeys(fromDay: number, toDay: number): number[] {
+  const keys: number[] = []
+  for (let day = Math.max(fromDay, 0); day <= toDay; ) {
+    const date = new Date(day * DAY_MS)
+    const nextMonth = dayOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1))
+    const isWhole = date.getUTCDate() === 1 && nextMonth - 1 <= toDay
+    keys.push(isWhole ? monthKey(day) : day)
+    day = isWhole ? nextMonth : day + 1
+  }
+  return keys
+}
 
 /** The part of an address after its last @: lower-case A-labels, as accepted addresses have it. */
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
@@ -112,19 +134,27 @@ interface RowDelta {
   readonly deltas: number[]
 }
 
-/** Part of the Committer's `flush`: writes what was gathered under keys of `isDailyKey`, a row once. A row without figures goes. */
+/** Part of the Committer's `flush`: writes what was gathered under keys of `isDailyKey`, a row once, and the months. A row without figures goes. */
 export function flushDaily(db: Database, deltas: ReadonlyMap<string, number>): void {
   const rows = new Map<string, RowDelta>()
-  for (const [key, delta] of deltas) {
-    if (delta === 0 || !isDailyKey(key)) continue
-    const [accountId = '', day = '', field = '', domain = ''] = key.slice(MARK.length).split('|')
+  const rowOf = (accountId: number, day: number, domain: string): RowDelta => {
     const name = `${accountId}|${day}|${domain}`
     let row = rows.get(name)
     if (!row) {
-      row = { accountId: Number(accountId), day: Number(day), domain, deltas: DAILY_FIELDS.map(() => 0) }
+      row = { accountId, day, domain, deltas: DAILY_FIELDS.map(() => 0) }
       rows.set(name, row)
     }
-    row.deltas[Number(field)] = delta
+    return row
+  }
+  for (const [key, delta] of deltas) {
+    if (delta === 0 || !isDailyKey(key)) continue
+    const [accountId, dayText, field, domain = ''] = key.slice(MARK.length).split('|')
+    const day = Number(dayText)
+    const keys = domain === ALL_DOMAINS ? [day] : [day, monthKey(day)]
+    for (const rowDay of keys) {
+      const row = rowOf(Number(accountId), rowDay, domain)
+      row.deltas[Number(field)] = (row.deltas[Number(field)] ?? 0) + delta
+    }
   }
   const { add, addUnsent, dropEmpty } = sql(db)
   for (const { accountId, day, domain, deltas: values } of rows.values()) {

@@ -52,7 +52,7 @@ export const dailyFigures = sqliteTable(
   'daily_figures',
   {
     accountId: integer('account_id').notNull(),
-    /** Days since the epoch. */
+    /** Days since the epoch. Below 0: a whole month of one domain, by `monthKey`, so that a year need not be read day by day. */
     day: integer('day').notNull(),
     /** A-labels; `''`: the sum of all. */
     domain: text('domain').notNull(),

@@ -6,7 +6,14 @@ import { examineBooks } from '#app/cli/books.ts'
 import { migrations } from '#app/migrations.ts'
 import { keepFigures } from '#features/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/emails/status.ts'
-import { DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures, dayOf, ERASED_DOMAIN } from '#features/events/figures.ts'
+import {
+  DAILY_COLUMNS,
+  DAILY_FIELDS,
+  type DailyFigures,
+  dayOf,
+  ERASED_DOMAIN,
+  rowKeys,
+} from '#features/events/figures.ts'
 import { raiseHorizon } from '#features/events/horizon.ts'
 import { engage } from '#features/tracking/engage.ts'
 import { unsubscribe } from '#features/unsubscribe/unsubscribe.ts'
@@ -34,7 +41,7 @@ const write = <T extends object | undefined | boolean | number>(run: (tx: Tx) =>
 function figures(): Record<string, Partial<DailyFigures>> {
   const rows = mail.service.app.db
     .query<{ day: number; domain: string } & DailyFigures, []>(
-      `SELECT day, domain, ${DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')} FROM daily_figures ORDER BY day, domain`,
+      `SELECT day, domain, ${DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')} FROM daily_figures WHERE day >= 0 ORDER BY day, domain`,
     )
     .all()
   return Object.fromEntries(
@@ -190,6 +197,7 @@ test.each([
     "UPDATE daily_figures SET opened_emails = 2 WHERE domain = ''",
     'all domains, openedEmails: 2 are noted, there are 1',
   ],
+  ["UPDATE daily_figures SET clicks = 1 WHERE day < 0 AND domain = 'two.test'", 'account 1, two.test: they are not'],
   ["DELETE FROM daily_figures WHERE domain = 'two.test'", 'two.test, sent: 0 are noted, there are 1'],
   [
     "INSERT INTO daily_figures (account_id, day, domain, complaints) VALUES (1, 1, 'x.test', 3)",
@@ -243,13 +251,40 @@ test('the migration that made the table counts what happened before it in the sa
   balanced()
   const counted = figures()
   expect(Object.keys(counted)).toHaveLength(7)
+  const rows = () => app.db.query('SELECT * FROM daily_figures ORDER BY day, domain').all()
+  const counts = rows()
   const statements = migrations
     .flatMap(({ sql }) => sql.split('--> statement-breakpoint'))
     .filter((statement) => statement.includes('INSERT INTO `daily_figures`'))
-  expect(statements).toHaveLength(2)
+  expect(statements).toHaveLength(3)
   app.db.run('DELETE FROM daily_figures')
   for (const statement of statements) app.db.run(statement)
-  expect(figures()).toEqual(counted)
+  expect(rows()).toEqual(counts)
+})
+
+test('a domain has a row a month, and a period is its whole months and the days that are left', async () => {
+  await mail.accepted({ to: 'a@one.test' })
+  mail.service.clock.advance(days(17))
+  await mail.delivered({ to: ['a@one.test', 'b@one.test'] })
+  expect(
+    mail.service.app.db
+      .query('SELECT day, domain, sent, delivered FROM daily_figures WHERE day < 0 ORDER BY day')
+      .all(),
+  ).toEqual([
+    { day: -(2026 * 12 + 3), domain: 'one.test', sent: 2, delivered: 3 },
+    { day: -(2026 * 12 + 2), domain: 'one.test', sent: 1, delivered: 0 },
+  ])
+  const day = (text: string) => dayOf(Date.parse(text))
+  expect(rowKeys(day('2025-11-29'), day('2026-02-02'))).toEqual([
+    day('2025-11-29'),
+    day('2025-11-30'),
+    -(2025 * 12 + 11),
+    -(2026 * 12),
+    day('2026-02-01'),
+    day('2026-02-02'),
+  ])
+  expect(rowKeys(-400, 1)).toEqual([0, 1])
+  balanced()
 })
 
 test('where retention has removed events and emails the check compares what it can, and still finds what is wrong', async () => {
@@ -275,5 +310,6 @@ test('where retention has removed events and emails the check compares what it c
   expect(differences()).toEqual([
     expect.stringContaining('all domains, opens: 4 are noted'),
     expect.stringContaining('one.test, opens: 4 are noted'),
+    'account 1, one.test: they are not',
   ])
 })

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { busiestDomains } from '#features/analytics/domains.ts'
 import { FIGURE_SUMS } from '#features/analytics/figures.ts'
 import type { Period } from '#features/analytics/period.ts'
+import { MONTH_KEY } from '#features/events/figures.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 
@@ -14,9 +15,13 @@ const fill = (service: TestApp, rows: string) =>
   service.app.commit.write(({ db }) => {
     db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
       SELECT ${ACCOUNT}, day, domain, sum(sent), sum(sent) / 2, 1 FROM (${rows}) GROUP BY day, domain`)
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
+       SELECT account_id, ${MONTH_KEY}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
+    )
     // Neither another account's nor the sums are among them.
     db.run(
-      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures GROUP BY day`,
+      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures WHERE account_id = ${ACCOUNT} GROUP BY day`,
     )
     db.run(
       `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT account_id, day, '', sum(sent) FROM daily_figures GROUP BY 1, 2`,
