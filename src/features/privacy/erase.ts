@@ -27,7 +27,7 @@ export interface BegunErasure {
 /** What a request does itself at most. */
 const AT_ONCE_MS = seconds(1)
 /** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
-const LEASE_MS = seconds(10)
+const LEASE_MS = seconds(5)
 
 /** When a step that failed is tried again. */
 const AFTER_FAILURE_MS = seconds(30)
