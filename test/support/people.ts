@@ -97,10 +97,12 @@ export const CAPTURES = { delivers: true, settings: { TASSIS_DELIVERY: 'capture'
 
 /** The text of the mail of the service with this row id, once it has left. */
 export async function mailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
-  const capture = await eventually(() => opened.captures.find(emailId))
-  return Buffer.from(capture.raw.replace(/=\r\n/g, '').replace(/=([0-9A-F]{2})/g, '%$1'))
-    .toString()
-    .replace(/%([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  const { raw } = await eventually(() => opened.captures.find(emailId))
+  if (!/^Content-Transfer-Encoding: quoted-printable/im.test(raw)) return raw
+  const bytes = raw
+    .replace(/=\r\n/g, '')
+    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return Buffer.from(bytes, 'latin1').toString()
 }
 
 /** What stands behind `token=` in a text. */
