@@ -7,6 +7,7 @@ import { notFound } from '#platform/errors.ts'
 import { isoTime, one } from '#platform/http/envelope.ts'
 import { noSuch, One, Timestamp, uuidParam } from '#platform/http/schemas.ts'
 import { findEmail } from '../emails/read.ts'
+import { isOfService } from '../emails/wire.ts'
 import type { CaptureStore } from './store.ts'
 
 const CapturedEmail = Type.Object(
@@ -32,7 +33,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
       const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
       if (!email) throw noSuch('email_not_found', 'email')
       const capture = store.find(email.id)
-      if (!capture) throw notCaptured()
+      if (!capture || isOfService(email)) throw notCaptured()
       return one({
         mail_from: capture.mailFrom,
         rcpt_to: [...capture.rcptTo],
@@ -47,7 +48,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
       detail: {
         summary: 'Get an email as captured',
         description:
-          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that keeps them for viewing. Messages are removed by age, and the oldest when space runs out: then, before delivery, and for emails that were really sent, the answer is 404 `not_captured`. An id that is not one of the account is 404 `email_not_found`.',
+          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that keeps them for viewing. Mail of the service itself is never shown. Messages are removed by age, and the oldest when space runs out: then, before delivery, and for emails that were really sent, the answer is 404 `not_captured`. An id that is not one of the account is 404 `email_not_found`.',
         tags: ['Emails'],
         ...requires('emails:read'),
       },

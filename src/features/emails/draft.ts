@@ -63,6 +63,8 @@ export interface DraftExtra {
   readonly template_data?: unknown
   /** Of a broadcast: the contact as it was when the recipients were fixed. */
   readonly contact?: BroadcastContact
+  /** Mail of the service itself, such as a link that sets a password: the account that it leaves from never reads it. */
+  readonly of_service?: true
 }
 
 const MOST_SUBJECT_CHARACTERS = 998

@@ -15,7 +15,7 @@ import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendRe
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
 import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
-import { emailDetailWire, emailRowWire } from './wire.ts'
+import { emailDetailWire, emailRowWire, isOfService } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -133,7 +133,9 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       async ({ actor, params }) => {
         const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
         if (!email) throw noSuch('email_not_found', 'email')
-        const body = (ref: number | null) => (ref === null ? null : new TextDecoder().decode(app.content.get(ref)))
+        const isHidden = isOfService(email)
+        const body = (ref: number | null) =>
+          ref === null || isHidden ? null : new TextDecoder().decode(app.content.get(ref))
         const rendered = email.isOfBroadcast ? await renderedBodies(email.id) : undefined
         return one(
           emailDetailWire(email, {

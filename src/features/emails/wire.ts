@@ -26,7 +26,7 @@ const addresses = (email: StoredEmail, kind: StoredRecipient['kind']): string[] 
 
 /** The Email of the interface, without bodies. */
 function emailWire(email: StoredEmail, maxAttempts: number): Email {
-  const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
+  const extra = extraOf(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
     | { filename: string; content_type: string; size: number }[]
     | null
@@ -122,3 +122,8 @@ export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   bounce_type: recipient.bounceType,
   bounce_category: recipient.bounceCategory,
 })
+
+const extraOf = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
+
+/** Whether an email is one of the service itself, whose body only its recipient reads. */
+export const isOfService = (email: Pick<StoredEmail, 'extra'>): boolean => extraOf(email).of_service === true

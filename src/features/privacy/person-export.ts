@@ -18,7 +18,7 @@ import { listById } from '../contacts/lists.ts'
 import { maxAttempts } from '../delivery/retry.ts'
 import { findEmailsTo } from '../emails/erase.ts'
 import { eventsOfEmail, findEmail, type StoredEmail } from '../emails/read.ts'
-import { emailRowWire, recipientWire } from '../emails/wire.ts'
+import { emailRowWire, isOfService, recipientWire } from '../emails/wire.ts'
 import { eventWire } from '../events/model.ts'
 import { findInboundOf } from '../inbound/erase.ts'
 import { inboundById } from '../inbound/inbound-emails.ts'
@@ -99,6 +99,18 @@ async function* array(name: string, records: Iterable<unknown> | AsyncIterable<u
   yield ']'
 }
 
+async function bodiesOf(
+  app: App,
+  email: StoredEmail,
+  renderedBodies: RenderedBodies,
+): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
+  // A link that sets a password is for nobody else.
+  if (isOfService(email)) return {}
+  return email.isOfBroadcast
+    ? renderedBodies(email.id)
+    : { html: kept(app, email.htmlRef), text: kept(app, email.textRef) }
+}
+
 async function* emails(
   app: App,
   { accountId }: Actor,
@@ -120,9 +132,7 @@ async function* emails(
       if (!email) continue
       emailIds.push(id)
       const recipients = email.recipients.filter(({ address }) => is(address))
-      const bodies = email.isOfBroadcast
-        ? await renderedBodies(id)
-        : { html: kept(app, email.htmlRef), text: kept(app, email.textRef) }
+      const bodies = await bodiesOf(app, email, renderedBodies)
       yield {
         ...emailRowWire({ ...email, recipients }, attempts),
         recipients: recipients.map(recipientWire),

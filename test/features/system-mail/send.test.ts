@@ -1,8 +1,9 @@
 /** @module Mail of the service itself: who sends it, and that neither a quota nor a repetition changes what arrives. */
 import { describe, expect, test } from 'bun:test'
 import { requireSystemSender, sendSystemMail } from '#features/system-mail/send.ts'
-import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { createEmailApi, expectRefusal, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 
 const MAIL = { to: 'ada@example.com', subject: 'Reset your password', text: 'Open this link.' }
 
@@ -47,6 +48,19 @@ describe('mail of the service', () => {
     await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${UNVERIFIED}` } })
     expect(await sendSystemMail(api.app, MAIL)).toBe(true)
     expect(sentMail(api.app.db)).toMatchObject([{ sender: `desk@${UNVERIFIED}`, sandbox: 1 }])
+  })
+
+  test('is never read by the account that it leaves from: a link in it may let somebody in', async () => {
+    await using api = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+    await sendSystemMail(api.app, { ...MAIL, html: '<p>Open this link.</p>' })
+    const { body } = await api.api('GET', '/v1/emails')
+    const id = at(body, 'data', 0, 'id')
+    await eventually(async () => (await api.detail(id))['status'] === 'sent')
+    expect(await api.detail(id)).toMatchObject({ subject: MAIL.subject, text_body: null, html_body: null })
+    expectRefusal(await api.api('GET', `/v1/emails/${String(id)}/captured`), 404, 'not_captured')
+    const sent = await api.accepted()
+    await eventually(async () => (await api.detail(sent.id))['status'] === 'sent')
+    expect((await api.api('GET', `/v1/emails/${sent.id}/captured`)).status).toBe(200)
   })
 
   test('is sent once for one key, however often and at once', async () => {
