@@ -40,11 +40,14 @@ const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export type PeriodQuery = Static<typeof PeriodQuery>
 
 /** What answers say of their period. */
-export const PeriodRecord = Type.Object({
-  from: Type.String({ description: 'First day, YYYY-MM-DD.' }),
-  to: Type.String({ description: 'Last day, YYYY-MM-DD.' }),
-  period: Type.String({ description: `${PERIOD_NAMES.join(', ')}, or custom when from and to were given.` }),
-})
+export const PeriodRecord = Type.Object(
+  {
+    from: Type.String({ description: 'First day, YYYY-MM-DD.' }),
+    to: Type.String({ description: 'Last day, YYYY-MM-DD.' }),
+    period: Type.String({ description: `${PERIOD_NAMES.join(', ')}, or custom when from and to were given.` }),
+  },
+  { description: 'The days that the answer is about.' },
+)
 export type PeriodRecord = Static<typeof PeriodRecord>
 
 /** The 400 for a parameter that cannot be read. */
