@@ -64,7 +64,7 @@ export function trimEvents(tx: Tx, accountId: number, bound: EventBound, limit: 
 }
 
 /** Beginnings of the names of counters that tell what happened in an hour; the others say what is there now. */
-const HISTORY = ['event:', 'sandbox:', 'stream:', 'complaint:', 'machine:']
+const HISTORY = ['event:', 'sandbox:', 'stream:', 'account:', 'complaint:', 'machine:']
 
 /** The name of the next counter of an account, in order; undefined after the last. Before all is `''`. */
 export const counterAfter = (db: Database, accountId: number, metric: string): string | undefined =>

@@ -2,6 +2,7 @@ import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { examineContent } from '#app/cli/content-check.ts'
+import { bounceLate } from '#features/emails/status.ts'
 import { horizonOf } from '#features/events/horizon.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { engage } from '#features/tracking/engage.ts'
@@ -196,7 +197,7 @@ test('a retried dead letter is an open email again, whatever its age', async () 
   expectSound(service)
 })
 
-test('operations go with their emails and not before; their newsletter stays', async () => {
+test('operations go with their emails and not before', async () => {
   await using service = await createYear()
   const { app, api, clock } = service
   const batch = (to: string) =>
@@ -237,5 +238,47 @@ test('an open or a click of an email that is gone changes nothing', async () => 
     }),
   )
   expect([rowsOf(service, 'opens'), rowsOf(service, 'link_clicks'), rowsOf(service, 'click_marks')]).toEqual([0, 0, 0])
+  expectSound(service)
+})
+
+test('an email that bounced late is as old as that', async () => {
+  await using service = await createYear()
+  const { app, clock, accepted } = service
+  await accepted({ to: ['early@receiver.test', 'late@receiver.test'] })
+  clock.advance(minutes(1))
+  await endAttempts(service, 'receiver.test', [
+    { kind: 'bounced', category: 'mailbox_full', reply: '552 full', isAddressDead: false },
+    { kind: 'sent', reply: '250 OK' },
+  ])
+  clock.advance(days(100))
+  const late = app.db
+    .query<{ recipientId: number; emailId: number }, []>(
+      'SELECT id AS recipientId, email_id AS emailId FROM recipients WHERE delivered_at IS NOT NULL',
+    )
+    .get()
+  const at = { recipientId: late?.recipientId ?? 0, emailId: late?.emailId ?? 0, now: app.eventTime() }
+  await app.commit.write((tx) =>
+    bounceLate(tx, at, { bounceType: 'hard', bounceCategory: 'policy', data: { bounce_type: 'hard' } }),
+  )
+  clock.advance(days(81))
+  expect(await runRetention(app)).toMatchObject({ content: 1, logs: 0 })
+  expectSound(service)
+  clock.advance(days(100))
+  expect(await runRetention(app)).toMatchObject({ logs: 1 })
+  expectSound(service)
+})
+
+test('counters of hours go after 400 days, totals that a list is counted with when they are zero', async () => {
+  await using service = await createYear()
+  const { app, clock, accepted } = service
+  await sendAndEnd(service, 10, 0)
+  await accepted({ to: 'held@waiting.test' })
+  const old = "counters WHERE hour > 0 AND metric NOT LIKE 'email:queued'"
+  clock.advance(days(390))
+  await runRetention(app)
+  expect(rowsOf(service, old)).toBeGreaterThan(10)
+  clock.advance(days(20))
+  await runRetention(app)
+  expect([rowsOf(service, old), (await listed(service)).total]).toEqual([0, 1])
   expectSound(service)
 })
