@@ -17,7 +17,7 @@ export interface Account {
   readonly name: string
   readonly email: string
   readonly plan: Plan
-  /** Recipients a month. */
+  /** Recipients a month that hold now; of a sub-account never more than its parent's. */
   readonly monthlyQuota: number
   readonly trackingDefault: boolean
   /** Opens and clicks are kept without IP address and user agent. */
@@ -80,15 +80,20 @@ const sql = prepared((db) => ({
   ),
 }))
 
-function accountOf(config: Config, row: Row): Account {
+function accountOf(config: Config, db: Database, row: Row): Account {
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  const parent = row.parent_id === null ? undefined : (sql(db).sending.get(row.parent_id) ?? undefined)
   return {
     id: row.id,
     uuid: new Uint8Array(row.uuid),
     name: row.name,
     email: row.email,
     plan,
-    monthlyQuota: enforcedQuota(config, plan, row.monthly_quota, row.quota_held === 1),
+    monthlyQuota: ownQuota(
+      config,
+      { plan, quota: row.monthly_quota, quotaHeld: row.quota_held },
+      parent && quotaIn(config, parent),
+    ),
     trackingDefault: row.tracking_default === 1,
     trackingPrivacy: row.tracking_privacy === 1,
     pausedAt: row.paused_at,
@@ -102,13 +107,13 @@ function accountOf(config: Config, row: Row): Account {
 /** The account, or undefined. */
 export function findAccount(config: Config, db: Database, id: number): Account | undefined {
   const row = sql(db).byId.get(id)
-  return row ? accountOf(config, row) : undefined
+  return row ? accountOf(config, db, row) : undefined
 }
 
 export const listAccounts = (config: Config, db: Database): Account[] =>
   sql(db)
     .all.all()
-    .map((row) => accountOf(config, row))
+    .map((row) => accountOf(config, db, row))
 
 /** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
 export function insertAccount(
@@ -154,7 +159,8 @@ export const usedWithSubAccounts = (db: Database, accountId: number, month: numb
 export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
   const month = monthOf(now)
   const { parent } = account
-  if (parent && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota)
+  const isLess = parent !== undefined && account.monthlyQuota < parent.monthlyQuota
+  if (isLess && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota)
     throw quotaExceeded(`The monthly quota of ${account.monthlyQuota} recipients is used up`, month, now)
   const { id, monthlyQuota } = parent ?? account
   if (monthlyQuota < UNLIMITED && usedWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
@@ -164,6 +170,20 @@ export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, n
   }
   addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
+}
+
+/** Recipients that an account can still send to in this month, its parent's quota included; Infinity: any number. */
+export function quotaLeft(
+  db: Database,
+  { id, monthlyQuota, parent }: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'parent'>,
+  now: Millis,
+): number {
+  const month = monthOf(now)
+  const all = parent ?? { id, monthlyQuota }
+  const ofAll =
+    all.monthlyQuota >= UNLIMITED ? Number.POSITIVE_INFINITY : all.monthlyQuota - usedWithSubAccounts(db, all.id, month)
+  if (!parent || monthlyQuota >= UNLIMITED) return ofAll
+  return Math.min(ofAll, monthlyQuota - usedInMonth(db, id, month))
 }
 
 const untilPaid = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
@@ -205,20 +225,29 @@ export function sendingAccount(config: Config, db: Database, id: number): Sendin
   const row = sql(db).sending.get(id)
   if (!row) throw new Error(`account ${id} does not exist`)
   const { parentId } = row
-  const parent = parentId === null ? undefined : sql(db).sending.get(parentId)
+  const found = parentId === null ? undefined : sql(db).sending.get(parentId)
+  const parent = found && parentId !== null ? { id: parentId, ...quotaIn(config, found) } : undefined
   return {
     id,
     ...quotaIn(config, row),
-    parent: parent && parentId !== null ? { id: parentId, ...quotaIn(config, parent) } : undefined,
+    monthlyQuota: ownQuota(config, row, parent),
+    parent,
     stop: stopOf(db, id),
     trackingDefault: row.trackingDefault === 1,
   }
 }
 
-function quotaIn(
-  config: Config,
-  row: { plan: string; quota: number | null; quotaHeld: number },
-): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
+interface QuotaRow {
+  readonly plan: string
+  readonly quota: number | null
+  readonly quotaHeld: number
+}
+
+/** A sub-account without a quota of its own has that of its parent, and none has more. */
+const ownQuota = (config: Config, row: QuotaRow, parent: { readonly monthlyQuota: number } | undefined): number =>
+  parent ? Math.min(row.quota ?? UNLIMITED, parent.monthlyQuota) : quotaIn(config, row).monthlyQuota
+
+function quotaIn(config: Config, row: QuotaRow): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
   const isHeld = row.quotaHeld === 1
   return {

@@ -3,9 +3,11 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 
 const sql = prepared((db) => ({
+  isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
   // The row stays, so that its number, which old tokens and erased entries of the audit log have, is not given to somebody else.
   empty: db.prepare(
@@ -16,6 +18,11 @@ const sql = prepared((db) => ({
     'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
 }))
+
+/** Throws 404 for an account that was deleted: a request that it was let in for may end after that. Call it in the transaction that makes something. */
+export function requireOpenAccount(db: Database, accountId: number): void {
+  if (!sql(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
+}
 
 /** Closes an account; false when it is closed already. */
 export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>

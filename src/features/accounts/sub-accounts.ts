@@ -48,7 +48,7 @@ export interface NewSubAccount {
   readonly name: string
   readonly email: string
   readonly plan: Plan
-  /** Null: that of the plan. */
+  /** Null: that of the parent. */
   readonly monthlyQuota: number | null
 }
 

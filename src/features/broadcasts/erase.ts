@@ -1,4 +1,4 @@
-/** @module Takes a person out of broadcasts that are not over, inside the caller's transaction: left out, with the quota given back. */
+/** @module Takes a person, or for an account that is deleted everybody, out of broadcasts that are not over, inside the caller's transaction: left out, with the quota given back. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -15,6 +15,13 @@ const sql = prepared((db) => ({
   ),
   broadcast: db.prepare<{ accountId: number; state: number; quotaMonth: number | null }, [number]>(
     'SELECT account_id AS accountId, state, quota_month AS quotaMonth FROM broadcasts WHERE id = ?',
+  ),
+  waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number]>(
+    `SELECT id, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?
+     AND EXISTS (SELECT 1 FROM broadcast_recipients WHERE broadcast_id = broadcasts.id) LIMIT 1`,
+  ),
+  removeSome: db.prepare(
+    'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
   ),
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
 }))
@@ -55,5 +62,19 @@ export function leaveOut(app: App, tx: Tx, broadcastId: number, contactIds: read
   if (removed === 0) return 0
   if (broadcast.quotaMonth !== null) giveQuotaBack(tx, broadcast.accountId, broadcast.quotaMonth, removed)
   advanceBroadcast(app, tx, broadcastId, { handedOver: 0, leftOut: removed })
+  return removed
+}
+
+/** Recipients of an account that is deleted that are left out in one transaction: some 5 ms. */
+const SLICE = 1000
+
+/** Leaves out a slice of all whom the broadcasts of an account are yet to be handed over for; gives how many, 0 when there is nobody any more. */
+export function leaveOutAll(app: App, tx: Tx, accountId: number): number {
+  const broadcast = sql(tx.db).waiting.get(accountId)
+  if (!broadcast) return 0
+  const removed = sql(tx.db).removeSome.run(broadcast.id, SLICE).changes
+  if (broadcast.quotaMonth === null) return removed
+  giveQuotaBack(tx, accountId, broadcast.quotaMonth, removed)
+  advanceBroadcast(app, tx, broadcast.id, { handedOver: 0, leftOut: removed })
   return removed
 }

@@ -15,14 +15,13 @@ import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import {
   giveQuotaBack,
-  monthOf,
+  quotaLeft,
   requireSending,
   type SendingAccount,
   sendingAccount,
   takeQuota,
-  usedInMonth,
 } from '../accounts/accounts.ts'
-import { hasTracking, UNLIMITED } from '../accounts/plans.ts'
+import { hasTracking } from '../accounts/plans.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { countDaily } from '../events/figures.ts'
 import { type EventData, record } from '../events/record.ts'
@@ -218,8 +217,8 @@ export async function requireQuota(
   count: () => number,
 ): Promise<void> {
   const now = app.clock.now()
-  if (most === 0 || account.monthlyQuota >= UNLIMITED) return
-  const left = account.monthlyQuota - usedInMonth(app.db, account.id, monthOf(now))
+  if (most === 0) return
+  const left = quotaLeft(app.db, account, now)
   if (most <= left) return
   const recipients = count()
   if (recipients === 0 || recipients <= left) return

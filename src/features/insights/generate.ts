@@ -3,11 +3,11 @@
  * that succeeds; what fails costs nothing but the time until it may be tried again. The model is given figures and nothing else.
  */
 import type { Actor, App } from '#features/app.ts'
-import { prepared } from '#platform/db/open.ts'
-import { AppError, notFound, tooMany } from '#platform/errors.ts'
+import { AppError, tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { ask, mayAsk, objectIn } from '#platform/llm.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
+import { requireOpenAccount } from '../accounts/close.ts'
 import { ANSWER_SCHEMA, type Checked, checkAnswer } from './check.ts'
 import { type Figures, figuresOf } from './figures.ts'
 import { getInsight, type Insight, lastGeneratedAt, storeInsight } from './insights.ts'
@@ -37,10 +37,6 @@ S is two to four sentences. V is info, warn or critical. A is deliverability, re
 evidence names every figure that O and R use: M is a name exactly as it is given, N its value exactly as it is given.
 Write numbers in digits, only as they are given, and only those in evidence, in the guidelines or of the period. Calculate nothing. Write no number as a word. Name no address, domain, person or URL that is not in the figures. Write English and plain text: no HTML, no Markdown, no links.
 Names: total, week_1 (the oldest) to week_4, recipients by domain (large providers by name, others numbered), stream_N, sending_domain_N (1: the DNS record was verified, 0: it was not), recent_bounces by category, webhooks, access, guideline. Names ending in _pct are percentages. critical is for what passes a guideline named critical, a sending domain without spf or dkim, and webhooks that were switched off.`
-
-const sql = prepared((db) => ({
-  isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
-}))
 
 export function createGenerate(app: App): Generate {
   const running = new Set<number>()
@@ -73,7 +69,7 @@ async function generate(app: App, actor: Actor): Promise<Insight> {
   const report = reportOf(checked, figures, model)
   return app.commit.write((tx) => {
     // Also here: the account may have been closed meanwhile.
-    if (!sql(tx.db).isOpen.get(actor.accountId)) throw notFound('account_not_found', 'The account was deleted.')
+    requireOpenAccount(tx.db, actor.accountId)
     const { periodStart, periodEnd } = figures
     const id = storeInsight(app, tx, actor, {
       periodStart,

@@ -19,6 +19,7 @@ import { removeKeysOf } from '../api-keys/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { eraseAuditOfAccount } from '../audit-logs/erase.ts'
 import { endedBilling } from '../billing/checkout.ts'
+import { leaveOutAll } from '../broadcasts/erase.ts'
 import { filesOf } from '../contact-lists/imports.ts'
 import { removeSpooled } from '../contact-lists/spool.ts'
 import { requestScrub } from '../content/scrub.ts'
@@ -207,7 +208,7 @@ async function removeStep(app: App, deletion: Deletion): Promise<void> {
 function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
   if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
   const rows = endWaitingMail(tx, accountId, app.eventTime())
-  if (rows > 0) return {}
+  if (rows > 0 || leaveOutAll(app, tx, accountId) > 0) return {}
   return hasMailInHand(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
 }
 

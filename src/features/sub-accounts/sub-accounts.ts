@@ -9,6 +9,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { type Account, accountOfActor, findAccount, monthOf, usedInMonth } from '../accounts/accounts.ts'
+import { requireOpenAccount } from '../accounts/close.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import {
   countSubAccounts,
@@ -81,6 +82,8 @@ export async function createSubAccount(app: App, actor: Actor, input: NewSubAcco
   if (findUserByEmail(app.db, email)) throw emailTaken()
   const passwordHash = await hashPassword(input.password)
   return app.commit.write((tx) => {
+    // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
+    requireOpenAccount(tx.db, actor.accountId)
     const parent = requireMayHave(app, tx.db, actor, input.monthlyQuota)
     if (findUserByEmail(tx.db, email)) throw emailTaken()
     const now = app.eventTime()

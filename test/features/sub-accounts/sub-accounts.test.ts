@@ -38,7 +38,7 @@ test('a sub-account is made with the plan of its parent, and listed, read and co
   })
 })
 
-test('without a quota of its own a sub-account has that of the plan', async () => {
+test('without a quota of its own a sub-account has that of its parent', async () => {
   await using service = await createFamily({ quota: 777 })
   expect(await service.made()).toMatchObject({ monthly_quota: 777 })
   expect(await service.made({ monthly_quota: null })).toMatchObject({ monthly_quota: 777 })
