@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { startBackground } from '#app/background.ts'
+import { verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -127,6 +128,27 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
   expect(log).not.toContain('victim')
   expect(log).toContain('person.erased')
   expectBalanced(service)
+})
+
+test('events become tombstones: number, type and time stay, the feed has no gap, and the log of changes still verifies', async () => {
+  await using service = await createEmailApi({ works: true })
+  const { app } = service
+  await service.api('POST', '/v1/suppressions', { email_address: ADA })
+  const { id } = await service.accepted({ to: ADA })
+  await service.accepted({ to: BEN })
+  const feed = async () => at((await service.api('GET', '/v1/events')).body, 'data') as Json[]
+  const before = await feed()
+  await completed(service, await erase(service))
+  const after = await feed()
+  expect(after.map(({ seq, id: event, type, created_at }) => [seq, event, type, created_at])).toEqual(
+    before.map(({ seq, id: event, type, created_at }) => [seq, event, type, created_at]),
+  )
+  expect(after.map(({ email_id, recipient, raw_payload }) => [email_id === id, recipient, raw_payload])).toEqual([
+    [true, null, null],
+    [true, NOBODY, { suppression: 'manual' }],
+    [false, null, null],
+  ])
+  expect(verifyAuditLog(app.db)).toMatchObject({ broken: [] })
 })
 
 test('an address of another account stays as it is', async () => {
