@@ -25,6 +25,7 @@ const contacts = await Bun.file(join(ROOT, 'docs/contacts.md')).text()
 const signupForms = await Bun.file(join(ROOT, 'docs/signup-forms.md')).text()
 const templates = await Bun.file(join(ROOT, 'docs/templates.md')).text()
 const broadcasts = await Bun.file(join(ROOT, 'docs/broadcasts.md')).text()
+const privacy = await Bun.file(join(ROOT, 'docs/privacy.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
@@ -377,6 +378,23 @@ describe('every curl command works on a fresh service', () => {
       data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
       errors: [],
     })
+  })
+
+  test('of docs/privacy.md', async () => {
+    await using service = await startFresh()
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const answers: string[] = []
+    for (const command of curlCommands(privacy)) {
+      const { request, status, body } = await ask(argumentsOf(command, variables))
+      answers.push(`${request.replace(`/${variables['OPERATION']}`, '/OPERATION')}: ${status}`)
+      if (request.startsWith('DELETE')) variables['OPERATION'] = String(at(body, 'operation_id'))
+    }
+    expect(answers).toEqual([
+      'GET /v1/account/export: 200',
+      'GET /v1/gdpr/export: 200',
+      'DELETE /v1/gdpr/erase: 200',
+      'GET /v1/operations/OPERATION: 200',
+    ])
   })
 
   test('of docs/templates.md', async () => {

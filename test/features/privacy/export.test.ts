@@ -38,11 +38,11 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
   await ok('/v1/suppressions', { email_address: 'gone@receiver.test' })
   await createStream(app, actor, { slug: 'news', name: 'News' })
   app.db.run('UPDATE domains SET inbound_enabled = 1')
-  await storeTestInbound(app, { accountId: actor.accountId, domainId: 1, text: SECRET })
+  await storeTestInbound(app, { accountId: actor.accountId, domainId: 1 }, { text: SECRET })
   const answer = await api('GET', PATH)
-  const { account, ...parts } = at(answer.body, 'data') as Json & Record<string, Json[]>
+  const { account, ...parts } = at(answer.body, 'data') as Record<string, Json[]>
   expect(at(answer.body, 'exported_at')).toBe(new Date(NOW).toISOString())
-  expect(account).toEqual(at((await api('GET', '/v1/account')).body, 'data'))
+  expect(account as unknown).toEqual(at((await api('GET', '/v1/account')).body, 'data'))
   expect(Object.fromEntries(Object.entries(parts).map(([name, records]) => [name, records.length]))).toEqual({
     domains: 2,
     templates: 1,
