@@ -348,6 +348,8 @@ describe('every curl command works on a fresh service', () => {
       'POST /v1/templates: 201',
       'POST /v1/emails: 202',
       'POST /v1/contact-lists: 201',
+      'GET /v1/analytics/overview: 200',
+      'GET /v1/gdpr/export: 200',
     ])
   })
 
