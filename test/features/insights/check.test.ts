@@ -1,16 +1,21 @@
 import { describe, expect, test } from 'bun:test'
-import { checkAnswer, isSame } from '#features/insights/check.ts'
+import { checkAnswer } from '#features/insights/check.ts'
+import { isSame } from '#features/insights/text-check.ts'
 import { answer, finding } from './support.ts'
 
 const METRICS = new Map<string, number>([
   ['period.days', 28],
   ['period.weeks', 4],
   ['guideline.bounce_pct_warn', 2],
+  ['guideline.bounce_pct_critical', 5],
+  ['guideline.delivery_pct_warn', 95],
   ['total.sent', 2100],
   ['total.delivered', 2000],
   ['total.bounced', 100],
   ['total.bounce_pct', 4.76],
   ['total.complaint_pct', 0.35],
+  ['total.complaints', 0],
+  ['total.clicks', 12],
   ['week_4.bounce_pct', 17.25],
   ['week_4.delivered', 1000],
   ['week_4.bounced', 208],
@@ -66,6 +71,15 @@ describe('a finding stays', () => {
       'that speaks of the period and the guidelines',
       { recommendation: 'Stay below 2% for the next 28 days, or 4 weeks.' },
     ],
+    [
+      'that names a guideline as one',
+      { observation: '4.76% is over the guideline of 2% and under the 5% critical threshold.' },
+    ],
+    [
+      'with a range of guidelines in its advice',
+      { recommendation: 'Come down to 0.1-0.3% in the next 28-day period.' },
+    ],
+    ['that says nothing with a number', { observation: 'Bounces are high.', recommendation: 'Clean the list.' }],
     ['in another language', { observation: 'La tasa de rebote está en 4.76 %.', recommendation: 'Límpiela.' }],
   ])('%s', (_, more) => expect(kept(more)).toMatchObject({ area: 'deliverability' }))
 })
@@ -99,6 +113,16 @@ describe('a finding goes', () => {
     ['with a link of Markdown', { recommendation: 'Click [here](javascript:alert).' }],
     ['with HTML', { observation: 'Bounces: <img src=x onerror=alert(1)>' }],
     ['with HTML that is hidden in characters that cannot be seen', { observation: 'Bounces: \u200b<\u200bscript>' }],
+    ['that gives a guideline for a figure', { observation: '95% of the mail bounced.' }],
+    ['that gives guidelines for counts', { observation: '2 of 5 recipients complained.' }],
+    ['that gives the period for a count', { observation: 'There are 28 complaints, 4 of them new.' }],
+    [
+      'that rests on guidelines alone',
+      { observation: 'It is bad.', evidence: [{ metric: 'guideline.bounce_pct_warn', value: 2 }] },
+    ],
+    ['that rests on the period alone', { observation: 'It is bad.', evidence: [{ metric: 'period.days', value: 28 }] }],
+    ['with a host behind a space', { recommendation: 'Ask evil .com for help.' }],
+    ['with a host with another dot', { recommendation: 'Ask evil\u3002com for help.' }],
     ['of a severity that there is not', { severity: 'fatal' }],
     ['of an area that there is not', { area: 'politics' }],
     ['without text', { observation: ' \u0007 ' }],
@@ -107,6 +131,33 @@ describe('a finding goes', () => {
     ['of numbers in place of text', { observation: 4.76 }],
   ]
   test.each(goes)('%s', (_, more) => expect(kept(more)).toBeUndefined())
+  test.each([
+    '12% clicked.',
+    '12 percent clicked.',
+    '12\u2030 clicked.',
+    '12 000 clicked.',
+    '12\u202f000 clicked.',
+    "12'000 clicked.",
+    '12.000.000 clicked.',
+    '12,0 clicked.',
+    '12k clicked.',
+    '12 mln clicked.',
+    '12e12 clicked.',
+    '12*12 clicked.',
+    '12^12 clicked.',
+    '12/12 clicked.',
+    '0012 clicked.',
+    'Clicks are at -12.',
+    'Clicks are at +12.',
+  ])('whose figures 12 and 0 stand in "%s"', (observation) => {
+    const evidence = [
+      { metric: 'total.clicks', value: 12 },
+      { metric: 'total.complaints', value: 0 },
+    ]
+    const recommendation = 'Go on.'
+    expect(kept({ observation: 'There were 12 clicks.', recommendation, evidence })).toBeDefined()
+    expect(kept({ observation, recommendation, evidence })).toBeUndefined()
+  })
   test.each([[null], ['text'], [7], [[]]])('that is %j', (wrong) => {
     expect(checkAnswer(answer({ findings: [wrong, finding()] }), METRICS)).toMatchObject({ findings: [{}], dropped: 1 })
   })
@@ -128,7 +179,6 @@ describe('critical is what passes a threshold:', () => {
     ['total.complaint_pct', 'critical'],
     ['sending_domain_1.spf', 'critical'],
     ['total.sent', 'warn'],
-    ['guideline.bounce_pct_warn', 'warn'],
   ])('%s is %s', (metric, expected) => expect(severity(metric)).toBe(expected as never))
 })
 
@@ -137,7 +187,15 @@ test('a summary stays while its numbers are figures, and goes alone', () => {
   expect(summaryOf('In 28 days 2,100 were sent, and 4.8% bounced.')?.summary).toBe(
     'In 28 days 2,100 were sent, and 4.8% bounced.',
   )
-  for (const wrong of ['', '9,000 were sent.', 'Write to me@evil.example.', 'x'.repeat(1300)]) {
+  // A figure that no finding cites, of a week: among so many figures nearly any small number is one.
+  for (const wrong of [
+    '',
+    '9,000 were sent.',
+    '208 bounced.',
+    '95% bounced.',
+    'Write to me@evil.example.',
+    'x'.repeat(1300),
+  ]) {
     expect(summaryOf(wrong)).toMatchObject({ summary: undefined, findings: [{}], dropped: 0 })
   }
 })

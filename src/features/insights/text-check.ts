@@ -1,0 +1,104 @@
+/**
+ * @module Whether a text of a model's is plain and says no number that it may not: each is one of the figures given, in the unit it has, or one of the
+ * period or a guideline where the words beside it say so. Never mends a text. That a number is right does not make the sentence around it true.
+ */
+import { GUIDELINES } from './figures.ts'
+
+/** What a text may say beside the period: figures by name, and guidelines. */
+export interface Sayable {
+  readonly figures: ReadonlyMap<string, number>
+  /** `named`: only beside the word, since a guideline is no figure of the account. `wished`: advice, in which any percentage of theirs may stand. */
+  readonly guidelines: 'named' | 'wished'
+}
+
+export type TextCheck = (text: string, sayable: Sayable) => boolean
+
+/** On one line, without characters that cannot be seen. */
+export const plain = (text: string): string =>
+  text
+    .toWellFormed()
+    .normalize('NFKC')
+    .replace(/[\p{Z}\s]+/gu, ' ')
+    .replace(/\p{C}/gu, '')
+    .trim()
+
+const NUMBER = /\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?/g
+// Some programs take an ideographic full stop for a dot.
+const HOST = /[\p{L}\p{N}_-]+[.\u3002]\p{L}{2,}|\s\.\p{L}/u
+const MARKUP = /[<>@`|\\[\]{}]|:\/\/|\bwww\.|\b(?:javascript|data|mailto|vbscript|file|https?):/i
+/** Numbers in words, of which nothing can be checked. One is left out: it is more often no number. */
+const NUMBER_WORD =
+  /\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?|half|halved|thirds?|quarters?|twice|thrice|doubled?|doubling|tripled?|tripling|quadrupled?|\w+fold)\b/i
+const OTHER_DIGIT = /(?![0-9])\p{N}|[\u2030\u2031]/u
+/** Digits that are read as another number than they are compared as: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`, `007`, `-5`. */
+const OTHER_NUMBER = new RegExp(
+  [
+    String.raw`\d[\s'\u2019\u00b4_/*^\u00d7\u00b7:]+\d`,
+    String.raw`\d(?:\p{L}|\s(?:k|m|mn|mln|mio|mrd|bn|tsd)(?!\p{L}))`,
+    String.raw`\d\.\d+\.\d`,
+    String.raw`\d,(?!\d{3}(?!\d))\d`,
+    String.raw`(?<![\d.,])0\d`,
+    String.raw`(?<![\p{L}\p{N}%)])[-+\u2212\u00b1]\d`,
+  ].join('|'),
+  'iu',
+)
+
+/** Behind a number: a percentage, also the first of `2-5%`. */
+const PERCENT = /^(?:\s?[-\u2013]\s?\d+(?:\.\d+)?)?\s?(?:%|per ?cent)/i
+const GUIDELINE_BEFORE = /\b(?:guideline|threshold|limit)s?\b[^.;\d]{0,30}$/i
+const GUIDELINE_AFTER = /^\s?(?:%|per ?cent)\s(?:\p{L}+\s){0,2}(?:guideline|threshold|limit)/iu
+
+/** @param metrics all figures that there are, whose names a text may have */
+export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck {
+  const names = namesIn(metrics)
+  const guidelines: readonly number[] = Object.values(GUIDELINES)
+  const periods = [
+    { value: metrics.get('period.days'), unit: /^[\s-]?days?\b/i },
+    { value: metrics.get('period.weeks'), unit: /^[\s-]?weeks?\b/i },
+  ]
+  return (text, { figures, guidelines: how }) => {
+    // By what neither joins nor ends a number.
+    const rest = text.replace(names, ' \u2022 ')
+    if ([MARKUP, HOST, OTHER_DIGIT, OTHER_NUMBER, NUMBER_WORD].some((wrong) => wrong.test(rest))) return false
+    return [...rest.matchAll(NUMBER)].every(({ 0: number, index }) => {
+      const written = number.replaceAll(',', '')
+      const after = rest.slice(index + number.length)
+      const isPercent = PERCENT.test(after)
+      for (const [name, value] of figures)
+        if (isSame(written, value) && (!isPercent || name.endsWith('_pct'))) return true
+      if (!isPercent) return periods.some(({ value, unit }) => Number(written) === value && unit.test(after))
+      const isSayable = how === 'wished' || GUIDELINE_BEFORE.test(rest.slice(0, index)) || GUIDELINE_AFTER.test(after)
+      return isSayable && guidelines.includes(Number(written))
+    })
+  }
+}
+
+/** Names of figures, and of what they are of: `total.sent`, `gmail.com`, `stream 2`, `week_1`. */
+function namesIn(metrics: ReadonlyMap<string, number>): RegExp {
+  const names = new Set<string>()
+  for (const metric of metrics.keys()) {
+    const group = metric.slice(0, metric.lastIndexOf('.'))
+    for (const name of [metric, group, group.replace(/^recipients\./, '')]) {
+      if (/[\d.]/.test(name)) names.add(name).add(name.replaceAll('_', ' '))
+    }
+  }
+  const longestFirst = [...names].sort((a, b) => b.length - a.length)
+  return new RegExp(
+    `(?<![\\p{L}\\p{N}.@_-])(?:${longestFirst.map(RegExp.escape).join('|')})(?![\\p{L}\\p{N}_-]|\\.\\p{L})`,
+    'giu',
+  )
+}
+
+/**
+ * Whether a number as it is written is a figure: the same, or the figure rounded to the decimals that are written. Whole numbers stay as they are, and
+ * a percentage below 10 keeps a decimal at least.
+ */
+export function isSame(written: string, figure: number): boolean {
+  const value = Number(written)
+  if (!Number.isFinite(value)) return false
+  if (value === figure) return true
+  if (Number.isInteger(figure)) return false
+  const decimals = written.includes('.') ? written.length - written.indexOf('.') - 1 : 0
+  if (decimals === 0 && Math.abs(figure) < 10) return false
+  return Math.abs(value - figure) <= 0.5 / 10 ** decimals + 1e-9
+}
