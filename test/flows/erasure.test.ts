@@ -227,6 +227,9 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
     try {
       const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await live(office)
       const before = await office.suppressions()
+      // In rows, in content, in captures and in raw mail at least, or the look at the end would prove nothing.
+      const places = new Set(grepData(dataDir, WORDS).map((line) => line.split('/')[0]?.split(':')[0]))
+      expect([...places]).toEqual(expect.arrayContaining(['capture.db', 'content', 'raw-mail', 'tassis.db']))
       const begun = await ok(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
       expect(begun).toEqual({
         data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },

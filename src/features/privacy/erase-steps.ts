@@ -7,6 +7,7 @@ import type { App } from '#features/app.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { eraseInFindings } from '../abuse/erase.ts'
 import { eraseCorrespondent, eraseMessages, findMessagesOf } from '../agent-mailboxes/erase.ts'
 import { keepFigures } from '../analytics/recount.ts'
 import { eraseAuditText } from '../audit-logs/erase.ts'
@@ -187,6 +188,11 @@ const replies: Step =
   (tx) =>
     eraseInReplies(tx, { accountId, after, erased })
 
+const findings: Step =
+  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (tx) =>
+    eraseInFindings(tx, { accountId, after, erased })
+
 const suppressed: Step =
   (_, { accountId }, { addressKey }) =>
   (tx) => ({ rows: eraseSuppressed(tx, accountId, addressKey) })
@@ -249,6 +255,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'webhook deliveries', run: deliveries },
   { name: 'operations', run: operations },
   { name: 'replies', run: replies },
+  { name: 'findings', run: findings },
   { name: 'suppressions', run: suppressed },
   { name: 'log', run: log },
   { name: 'address', run: address },

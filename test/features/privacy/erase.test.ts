@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { startBackground } from '#app/background.ts'
+import { addFinding } from '#features/abuse/findings.ts'
 import { verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -149,6 +150,26 @@ test('events become tombstones: number, type and time stay, the feed has no gap,
     [false, null, null],
   ])
   expect(verifyAuditLog(app.db)).toMatchObject({ broken: [] })
+})
+
+test('what was found about the account stays, without the address', async () => {
+  await using service = await createEmailApi({ works: true })
+  const { app, actor } = service
+  const detail = { signs: [`https://shop.test/?for=${encodeURIComponent(ADA)}`, `mailto:${BEN}`] }
+  await app.commit.write((tx) =>
+    addFinding(app, tx, {
+      accountId: actor.accountId,
+      source: 'scam_classifier',
+      reason: 'It looks like phishing.',
+      detail,
+      isPause: false,
+    }),
+  )
+  await completed(service, await erase(service))
+  const stored = app.db.query<{ detail: string }, []>('SELECT detail FROM abuse_findings').all()
+  expect(stored.map((row) => JSON.parse(row.detail))).toEqual([
+    { signs: [`https://shop.test/?for=${NOBODY}`, `mailto:${BEN}`] },
+  ])
 })
 
 test('an address of another account stays as it is', async () => {
