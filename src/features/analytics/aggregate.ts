@@ -10,6 +10,7 @@ import type { DailyFigures } from '../events/figures.ts'
 import { figuresOf, NO_FIGURES, sumOf } from './figures.ts'
 import { Overview, overviewWire } from './model.ts'
 import type { Period } from './period.ts'
+import { createTurns } from './turns.ts'
 
 /** Accounts that are told one by one; all of them are in the totals. */
 const MOST_TOLD = 1000
@@ -43,8 +44,16 @@ interface Told {
   readonly figures: DailyFigures
 }
 
-/** Sums up a period over an account and its sub-accounts; others have their turn between two accounts, which take some 2 ms each at most. */
-export async function aggregateOf(app: App, actor: Actor, period: Period): Promise<Aggregate> {
+const inTurn = createTurns()
+
+/**
+ * Sums up a period over an account and its sub-accounts; others have their turn between two accounts, which take some 2 ms each at most. Throws 429 when
+ * too many of the account's requests wait for it.
+ */
+export const aggregateOf = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
+  inTurn(app.db, actor.accountId, () => aggregate(app, actor, period))
+
+async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
   const own = accountOfActor(app.config, app.db, actor.accountId)
   const told: Told[] = [
     { id: actor.accountUuid, name: own.name, isParent: true, figures: figuresOf(app.db, own.id, period) },

@@ -7,11 +7,11 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { giveWay } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
-import { tooMany } from '#platform/errors.ts'
 import { ALL_DOMAINS, type DailyFigures, rowKeys } from '../events/figures.ts'
 import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'
 import { FIGURE_SUMS, figuresOf, NO_FIGURES } from './figures.ts'
 import type { Period } from './period.ts'
+import { createTurns } from './turns.ts'
 
 export interface DomainFigures extends DailyFigures {
   readonly domain: string
@@ -30,8 +30,6 @@ const MOST_DOUBTFUL = 64
 const SLICE_MS = 4
 /** Rows of first reads that are asked for in one statement: some 2 ms. */
 const ROWS_AT_ONCE = 2000
-/** Requests of one account that wait for their turn. */
-const MOST_WAITING = 8
 
 const sql = prepared((db) => ({
   // As one text a list, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
@@ -57,40 +55,19 @@ export function figuresOfDomain(db: Database, accountId: number, domain: string,
   return sql(db).sums.get(keys, accountId, domain) ?? NO_FIGURES
 }
 
-/** The requests of an account: the last of them, and how many are not answered. */
-interface Turn {
-  last: Promise<unknown>
-  count: number
-}
-
-const turns = new WeakMap<Database, Map<number, Turn>>()
+const inTurn = createTurns()
 
 /**
  * The domains of a period that most was sent to, by that and then by name. What is counted meanwhile may be in it or not. Throws 429 when too many of the
  * account's requests wait for it.
  * @param limit most domains in the answer
  */
-export async function busiestDomains(
+export const busiestDomains = (
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
   period: Period,
   limit: number,
-): Promise<DomainFigures[]> {
-  const ofAccounts = turns.get(app.db) ?? new Map<number, Turn>()
-  turns.set(app.db, ofAccounts)
-  const turn = ofAccounts.get(accountId) ?? { last: Promise.resolve(), count: 0 }
-  if (turn.count >= MOST_WAITING)
-    throw tooMany('too_many_requests', 'Several requests for domains are being answered; wait for them.', 1)
-  ofAccounts.set(accountId, turn)
-  turn.count++
-  const found = turn.last.then(() => find(app, accountId, period, limit))
-  turn.last = found.catch(() => undefined)
-  try {
-    return await found
-  } finally {
-    if (--turn.count === 0) ofAccounts.delete(accountId)
-  }
-}
+): Promise<DomainFigures[]> => inTurn(app.db, accountId, () => find(app, accountId, period, limit))
 
 async function find(
   { db, clock }: Pick<App, 'db' | 'clock'>,

@@ -1,4 +1,7 @@
 import { expect, test } from 'bun:test'
+import { aggregateOf } from '#features/analytics/aggregate.ts'
+import { periodOf } from '#features/analytics/period.ts'
+import type { Actor } from '#features/app.ts'
 import { verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -288,6 +291,19 @@ test('figures of a sub-account, and of all together with a row each', async () =
     period: { from: '2026-03-09', to: '2026-03-15', period: '7d' },
   })
   expect((await service.ask('GET', '/v1/analytics/aggregate?from=2026-03-01')).status).toBe(400)
+})
+
+test('an account has a few aggregates at a time, and the next is told to wait', async () => {
+  await using service = await createFamily()
+  await service.made()
+  const period = periodOf({ period: '7d' }, NOW)
+  const ask = (actor: Actor) => aggregateOf(service.app, actor, period)
+  const results = await Promise.allSettled([
+    ...Array.from({ length: 9 }, () => ask(service.parent)),
+    ask(service.actor),
+  ])
+  expect(results.filter(({ status }) => status === 'fulfilled').length).toBe(9)
+  expect(results[8]).toMatchObject({ reason: { status: 429, code: 'too_many_requests' } })
 })
 
 test('the aggregate needs analytics:read and sub_accounts:manage', async () => {
