@@ -1,6 +1,7 @@
 /**
  * @module The HTTP server: everything a request passes before and after its handler. In this order: request id, API key, size of the body;
- * then, the route being known, its scope, its body, its checks. In place of a key a browser may have a session; a key wins. A feature is an Elysia plugin and needs none of this. Knows no email.
+ * then, the route being known, its scope, its body, its checks. In place of a key a browser may have a session; a key wins. A body takes as long as its
+ * sender likes, so who may send it is asked again when it is there. A feature is an Elysia plugin and needs none of this. Knows no email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'
@@ -171,7 +172,7 @@ function pathOf(url: string): string {
 }
 
 function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader): AnyElysia {
-  const { log, authenticate, sessions } = options
+  const { log, sessions } = options
   // Filled when all routes are there; no request can come before.
   let table: RouteTable = createRouteTable([])
 
@@ -193,16 +194,12 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
       const isPublic = table.isPublic(request.method, path)
       if (!isPublic) {
-        if (sessions && !namesKey(request.headers)) {
-          const actor = sessions.actorOf(request, context.clientIp)
-          if (actor !== undefined && !isReading(request.method)) sessions.requireOwnPage(request, actor)
-          context.isSession = true
-          context.actor = actor
-        } else {
-          const found = authenticate(apiKeyOf(request.headers), context.clientIp)
-          context.actor = found instanceof Promise ? await found : found
-        }
-        if (context.actor === undefined) throw unauthorized()
+        context.isSession = sessions !== undefined && !namesKey(request.headers)
+        const found = actorOf(options, request, context)
+        const actor = found instanceof Promise ? await found : found
+        if (actor === undefined) throw unauthorized()
+        if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
+        context.actor = actor
       }
       bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
         table.takesStream(request.method, path),
@@ -228,6 +225,14 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       const sender = requiredScopes === undefined ? 'stranger' : 'authenticated'
       const { value, reservation } = await bodies.read(request, sender, rules.bodyFormat)
       context.reservation = reservation
+      if (requiredScopes !== undefined) {
+        // The key may be deleted meanwhile, the user removed or of another role.
+        const found = actorOf(options, request, context)
+        const actor = found instanceof Promise ? await found : found
+        if (actor === undefined) throw unauthorized()
+        requireRights(options, rules, actor)
+        context.actor = actor
+      }
       const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
       throwIfInvalid(rules.checkBody?.(body))
       elysia.body = body
@@ -261,6 +266,14 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
   table = createRouteTable(app.routes)
   return app
 }
+
+/** Who sends a request, as of now. */
+const actorOf = <Actor>(
+  { authenticate, sessions }: HttpServerOptions<Actor>,
+  request: Request,
+  { isSession, clientIp }: RequestContext,
+): Actor | undefined | Promise<Actor | undefined> =>
+  isSession ? sessions?.actorOf(request, clientIp) : authenticate(apiKeyOf(request.headers), clientIp)
 
 const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD'
 

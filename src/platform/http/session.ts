@@ -35,7 +35,8 @@ export function sessionToken(headers: Headers, options: CookieOptions): string |
   const name = cookieName(options)
   const values = (headers.get('cookie') ?? '')
     .split(';')
-    .map((pair) => pair.trim())
+    // Of spaces RFC 6265 knows these alone. Were others cut off, a name that begins with one would pass for ours, and no browser guards its prefix.
+    .map((pair) => pair.replace(/^[ \t]+|[ \t]+$/g, ''))
     .filter((pair) => pair.startsWith(`${name}=`))
     .map((pair) => pair.slice(name.length + 1))
   const [value] = values

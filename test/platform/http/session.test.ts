@@ -16,6 +16,9 @@ describe('the cookie of a session', () => {
       long: tokenIn(`tassis_session=${'x'.repeat(201)}`),
       plainOverHttps: tokenIn('tassis_session=abc', SECURE),
       secure: tokenIn('tassis_session=abc; __Host-tassis_session=def', SECURE),
+      // A browser guards the prefix of a name, not of one with a space of Unicode before it, which another host of the domain may set.
+      disguised: tokenIn('\u00a0__Host-tassis_session=abc', SECURE),
+      disguisedBeside: tokenIn('\u00a0__Host-tassis_session=abc; \t__Host-tassis_session=def ', SECURE),
       none: sessionToken(new Headers(), PLAIN),
     }).toEqual({
       alone: 'abc',
@@ -27,6 +30,8 @@ describe('the cookie of a session', () => {
       long: undefined,
       plainOverHttps: undefined,
       secure: 'def',
+      disguised: undefined,
+      disguisedBeside: 'def',
       none: undefined,
     })
   })
