@@ -98,9 +98,11 @@ function formatOf(form: NonNullable<Question['form']>): object {
   }
 }
 
-/** The object that the model gave, which some put between fences or words; undefined when there is none. */
-export const objectIn = (content: string): unknown =>
-  parsed(content.slice(content.indexOf('{'), content.lastIndexOf('}') + 1))
+/** The object that the model gave, which some put between fences or words, or behind what they thought; undefined when there is none. */
+export function objectIn(content: string): unknown {
+  const said = content.replace(/^\s*<think>.*?<\/think>/s, '')
+  return parsed(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))
+}
 
 /** An own member of an object or array; undefined of anything else. */
 export const memberOf = (value: unknown, name: string): unknown =>

@@ -234,6 +234,13 @@ describe('a failure does not use up the 24 hours:', () => {
   })
 })
 
+test('a model that thinks aloud before its answer is heard', async () => {
+  await using service = await createInsightApi()
+  service.llm.answer = () => saying(`<think>\nPerhaps {"summary": "All is"}?\n</think>\n\n${JSON.stringify(answer())}`)
+  expect(await generated(service)).toMatchObject({ findings: [KEPT] })
+  expect(service.llm.asked.length).toBe(1)
+})
+
 test('an endpoint that knows no schemas is asked again without, and may put the object between fences', async () => {
   await using service = await createInsightApi()
   const { llm } = service
