@@ -1,6 +1,7 @@
 /**
  * @module Invitations into a team: made by who administers the account, sent by mail, and accepted by whoever has the link of the mail, once. Who has no
- * password yet sets one; everybody else shows that he is the user of that address. The token is in the mail alone.
+ * password yet sets one; everybody else shows that he is the user of that address. The token is in the mail alone. Good only as long as the user or the key
+ * that made it is still there: a leaked key that is deleted leaves nobody in.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/app.ts'
@@ -45,14 +46,23 @@ const TO_ADDRESS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const COLUMNS = `invitations.id, invitations.uuid, account_id AS accountId, invitations.email, role, invited_by AS invitedBy, expires_at AS expiresAt,
   invitations.created_at AS createdAt`
 
+const INVITER = "unhex(replace(invited_by, '-', ''))"
+
+/** Who invited still belongs to the account; the operator always does. */
+const STANDS = `(invited_by = 'cli'
+  OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id = invitations.account_id AND users.uuid = ${INVITER})
+  OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id = invitations.account_id AND api_keys.uuid = ${INVITER}))`
+
 const OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.name AS accountName FROM invitations
   JOIN accounts ON accounts.id = account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
 const sql = prepared((db) => ({
   list: db.prepare<Invitation, [number, number]>(
-    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? ORDER BY id DESC`,
+    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND ${STANDS} ORDER BY id DESC`,
   ),
-  byToken: db.prepare<OpenInvitation, [Uint8Array, number]>(`${OPEN} WHERE token_hash = ? AND expires_at > ?`),
+  byToken: db.prepare<OpenInvitation, [Uint8Array, number]>(
+    `${OPEN} WHERE token_hash = ? AND expires_at > ? AND ${STANDS}`,
+  ),
   insert: db.prepare<Invitation, [Uint8Array, number, string, string, Uint8Array, string, number, number]>(
     `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
@@ -61,7 +71,7 @@ const sql = prepared((db) => ({
   delete: db.prepare<{ email: string }, [Uint8Array, number]>(
     'DELETE FROM invitations WHERE uuid = ? AND account_id = ? RETURNING email',
   ),
-  take: db.prepare('DELETE FROM invitations WHERE id = ?'),
+  take: db.prepare(`DELETE FROM invitations WHERE id = ? AND ${STANDS}`),
   trim: db.prepare(
     `DELETE FROM invitations WHERE id IN (SELECT id FROM invitations WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
   ),
@@ -182,7 +192,7 @@ export function findInvitation(db: Database, token: string, now: Millis): OpenIn
   return (hash && sql(db).byToken.get(hash, now)) ?? undefined
 }
 
-/** Uses an invitation up; false when somebody else just did. */
+/** Uses an invitation up; false when somebody else just did, or it is good no longer. */
 export const takeInvitation = (tx: Tx, { id }: Invitation): boolean => sql(tx.db).take.run(id).changes === 1
 
 /** Removes invitations that are too old, some at a time. */

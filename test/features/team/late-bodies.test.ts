@@ -24,13 +24,15 @@ async function askSlowly(
   await connection.until((received) => received.includes('100 Continue'))
   const status = await meanwhile()
   connection.send(body.slice(3))
-  const received = await connection.until((text) => / (?!100)\d{3} [^\r]*\r\n[^]*\r\n\r\n/.test(text))
+  const received = await connection.until((text) => statusesIn(text).some((answer) => answer !== 100))
   return { meanwhile: status, status: statusesIn(received).find((answer) => answer !== 100) }
 }
 
 const idOf = ({ user }: Person): string => formatUuid(user.uuid)
 
-async function createTeam(service: TestApi): Promise<{ eve: Person; evesSession: BrowserSession; owner: BrowserSession }> {
+async function createTeam(
+  service: TestApi,
+): Promise<{ eve: Person; evesSession: BrowserSession; owner: BrowserSession }> {
   const { app, actor } = service
   await createTestUser(app, actor, 'ada@people.test', 'owner')
   const eve = await createTestUser(app, actor, 'eve@people.test', 'owner')

@@ -142,6 +142,22 @@ describe('an invitation', () => {
     expect(app.db.query('SELECT id FROM invitations').all()).toEqual([])
   })
 
+  test('of a key is void once that key is deleted, and is listed no longer', async () => {
+    await using service = await withMail()
+    const { app, actor, clock, owner } = service
+    const leaked = await owner.ask('POST', '/v1/api-keys', { name: 'leaked' })
+    const key = String(at(leaked.body, 'data', 'key'))
+    const invite = (email: string) => service.api('POST', '/v1/team/invitations', { email, role: 'admin' }, { key })
+    await invite(BOB)
+    const join = async (mail: number) =>
+      post(service.url, '/v1/auth/join', { token: tokenIn(await mailText(service, mail)), password: PASSWORD })
+    expect((await join(1)).status).toBe(200)
+    await invite('eve@people.test')
+    expect((await owner.ask('DELETE', `/v1/api-keys/${String(at(leaked.body, 'data', 'id'))}`)).status).toBe(204)
+    expectRefusal(await join(2), 422, 'invalid_token')
+    expect(listInvitations(app.db, actor.accountId, clock.now())).toEqual([])
+  })
+
   test('cannot be made by the dozen: 50 are open, 5 mails an hour go to one address, 50 of one account', async () => {
     await using service = await createService()
     const { owner, clock } = service
