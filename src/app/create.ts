@@ -179,14 +179,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       removeCaptures: (emailIds) => captures.remove(emailIds),
       scrubFiles: async () => {
         await compactSearch({ commit })
-        const databases = [
-          { path: databasePath, committer: commit },
-          { path: captures.path, committer: captures.committer },
-          ...content.committers(),
-          ...rawMail.committers(),
-        ]
+        const committers = [commit, captures.committer, ...content.committers(), ...rawMail.committers()]
         let areClean = true
-        for (const { path, committer } of databases) areClean = (await scrubDatabase(committer, path)) && areClean
+        for (const committer of committers) areClean = (await scrubDatabase(committer)) && areClean
         return areClean
       },
       memory: new MemoryBudget(config.memoryBudget),

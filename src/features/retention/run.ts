@@ -143,8 +143,8 @@ async function passCounters(app: App, signal: AbortSignal): Promise<void> {
 
 /** Free pages go back to the file system, but for some that are taken by what comes next. */
 async function giveBackSpace(app: App): Promise<void> {
-  const stores = [...app.content.committers(), ...app.rawMail.committers()].map(({ committer }) => committer)
-  for (const committer of [app.commit, ...stores]) await release(committer)
+  for (const committer of [app.commit, ...app.content.committers(), ...app.rawMail.committers()])
+    await release(committer)
 }
 
 async function release(committer: Committer): Promise<void> {

@@ -206,12 +206,10 @@ export class ContentStore {
   }
 
   /** The committers of all months, opened if need be: for upkeep of their files. */
-  committers(): { readonly path: string; readonly committer: Committer }[] {
+  committers(): Committer[] {
     const months = new Set(readdirSync(this.#folder).map(monthOfName))
     return [...months].flatMap((month) =>
-      month === undefined || !existsSync(this.#path(month))
-        ? []
-        : [{ path: this.#path(month), committer: this.#month(month) }],
+      month === undefined || !existsSync(this.#path(month)) ? [] : [this.#month(month)],
     )
   }
 

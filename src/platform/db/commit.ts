@@ -32,6 +32,14 @@ export interface CommitterOptions {
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
 }
 
+/** Work between two groups. */
+interface Alone {
+  /** The WAL is emptied before, as far as readers let it. */
+  readonly afterWal: boolean
+  run(): void
+  reject(error: unknown): void
+}
+
 interface Entry {
   readonly run: (tx: Tx) => unknown
   readonly resolve: (value: never) => void
@@ -60,7 +68,9 @@ export class Committer {
   readonly #options: CommitterOptions
   readonly #walFd: number
   #queue: Entry[] = []
-  #alone: (() => void)[] = []
+  #alone: Alone[] = []
+  #fileFd: number | undefined
+  #isClosed = false
   #running = false
   #held: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
@@ -99,17 +109,44 @@ export class Committer {
    * it writes is not waited for, and it keeps everybody else from writing: only what takes some milliseconds.
    */
   alone<T>(run: (db: Database) => NotAPromise<T>): Promise<T> {
+    return this.#whenAlone(false, () => run(this.db) as T)
+  }
+
+  /**
+   * The same for work on the file itself: the WAL is emptied into it first, in another thread. Nobody writes meanwhile.
+   * @param run is given the file, and whether all is in it; not when somebody reads from the WAL
+   */
+  aloneWithFile<T>(run: (file: { readonly fd: number; readonly isWhole: boolean }) => NotAPromise<T>): Promise<T> {
+    return this.#whenAlone(true, () => run({ fd: this.fileFd, isWhole: fstatSync(this.#walFd).size === 0 }) as T)
+  }
+
+  #whenAlone<T>(afterWal: boolean, run: () => T): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
+    if (this.#isClosed) return Promise.reject(new Error(`${this.#path} is closed`))
     return new Promise<T>((resolve, reject) => {
-      this.#alone.push(() => {
-        try {
-          resolve(run(this.db) as T)
-        } catch (error) {
-          reject(storageError(error))
-        }
+      this.#alone.push({
+        afterWal,
+        reject,
+        run: () => {
+          try {
+            resolve(run())
+          } catch (error) {
+            reject(storageError(error))
+          }
+        },
       })
       this.#wake()
     })
+  }
+
+  /**
+   * The database file. One descriptor for as long as the connection lives: when a process closes any descriptor of a file, it loses its locks on it, and then
+   * another process that opens the database takes itself for the last one and removes the WAL under us (https://sqlite.org/howtocorrupt.html, 2.2).
+   */
+  get fileFd(): number {
+    if (this.#isClosed) throw new Error(`${this.#path} is closed`)
+    this.#fileFd ??= openSync(this.#path, 'r+')
+    return this.#fileFd
   }
 
   /** Copies the WAL into the database and empties it, unless somebody reads for long. Writers wait for the last part of it only. */
@@ -127,6 +164,8 @@ export class Committer {
 
   /** Waits for what is queued, copies the WAL into the database and closes both. */
   async close(): Promise<void> {
+    // What is queued goes before the barrier.
+    this.#isClosed = true
     await this.barrier()
     // It looks at the WAL once more when it is over.
     await this.#checkpointing
@@ -137,15 +176,13 @@ export class Committer {
       // A full disk: the WAL stays and is read at the next start.
     }
     this.db.close()
+    if (this.#fileFd !== undefined) closeSync(this.#fileFd)
   }
 
   async #loop(): Promise<void> {
     while ((this.#queue.length > 0 || this.#alone.length > 0) && !this.#broken) {
       if (this.#held) await this.#held
-      if (this.#alone.length > 0) {
-        await this.#checkpointing
-        for (const run of this.#alone.splice(0)) run()
-      }
+      if (this.#alone.length > 0) await this.#runAlone()
       if (this.#queue.length === 0) continue
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
@@ -166,10 +203,23 @@ export class Committer {
     }
     if (this.#broken) {
       for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
-      // The disk is no longer to be trusted: each fails by itself.
-      for (const run of this.#alone.splice(0)) run()
+      for (const { reject } of this.#alone.splice(0)) reject(this.#broken)
     }
     this.#running = false
+  }
+
+  async #runAlone(): Promise<void> {
+    await this.#checkpointing
+    const alone = this.#alone.splice(0)
+    if (alone.some(({ afterWal }) => afterWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
+    for (const { run } of alone) run()
+    // It writes as well, and there may be no group for long.
+    this.#checkpointWhenLarge()
+  }
+
+  async #emptyWal(): Promise<void> {
+    if (this.#options.checkpoint) await this.#options.checkpoint(this.#path, 'TRUNCATE')
+    else this.db.query('PRAGMA wal_checkpoint(TRUNCATE)').all()
   }
 
   #tellDurable(deltas: ReadonlyMap<string, number>): void {

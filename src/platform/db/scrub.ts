@@ -5,8 +5,8 @@
  * to the file, in steps of some milliseconds. Never touches a byte that SQLite reads.
  */
 import type { Database } from 'bun:sqlite'
-import { closeSync, fdatasync, openSync, readSync, writeSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { fdatasync, fstatSync, read, readSync, writeSync } from 'node:fs'
+import { promisify } from 'node:util'
 import type { Committer } from './commit.ts'
 
 /** Free pages given back in one step. */
@@ -16,39 +16,34 @@ const PAGES_A_STEP = 256
 const PAGES_A_READ = 256
 /** Above this, an overflow page could begin with the number of a next page that looks like the type of a b-tree page. */
 const MOST_PAGES = 2 ** 25
-/** Another process that reads the file for long keeps the WAL from being emptied. */
-const BUSY_MS = 20
 
 /**
  * Scrubs the database of a committer. Resolves with false when another process reads it for so long that its WAL cannot be emptied: then what was deleted
  * may still be there, and the caller tries again later.
  */
-export async function scrubDatabase(committer: Committer, path: string): Promise<boolean> {
+export async function scrubDatabase(committer: Committer): Promise<boolean> {
   await releasePages(committer)
   // In another thread first, so that little is left to do while everybody waits.
   await committer.checkpoint()
-  if (!(await committer.alone(emptyWal))) return false
-  const fd = openSync(path, 'r+')
-  try {
-    for await (const pages of dirtyPages(path)) {
-      for (let from = 0; from < pages.length; from += PAGES_A_STEP) {
-        const step = pages.slice(from, from + PAGES_A_STEP)
-        const isDone = await committer.alone((db) => {
-          // Again, since others have written: a page whose newest form is in the WAL is stale in the file.
-          if (!emptyWal(db)) return false
-          // Pages in the cache have their old middle, and would bring it back with their next change.
-          db.run('PRAGMA shrink_memory')
-          zeroPages(fd, step)
-          return true
-        })
-        if (!isDone) return false
-      }
+  if (!(await committer.aloneWithFile(({ isWhole }) => isWhole))) return false
+  for await (const pages of dirtyPages(committer.fileFd)) {
+    for (let from = 0; from < pages.length; from += PAGES_A_STEP) {
+      const step = pages.slice(from, from + PAGES_A_STEP)
+      const isDone = await committer.aloneWithFile(({ fd, isWhole }) => {
+        // Others have written: a page whose newest form is in the WAL is stale in the file.
+        if (!isWhole) return false
+        // Pages in the cache have their old middle, and would bring it back with their next change.
+        committer.db.run('PRAGMA shrink_memory')
+        zeroPages(fd, step)
+        return true
+      })
+      if (!isDone) return false
     }
-    await new Promise<void>((resolve, reject) => fdatasync(fd, (error) => (error ? reject(error) : resolve())))
-    return true
-  } finally {
-    closeSync(fd)
   }
+  await new Promise<void>((resolve, reject) =>
+    fdatasync(committer.fileFd, (error) => (error ? reject(error) : resolve())),
+  )
+  return true
 }
 
 /**
@@ -73,40 +68,36 @@ export async function releasePages(committer: Committer, most = Number.POSITIVE_
 const freePages = (db: Database): number =>
   db.query<{ freelist_count: number }, []>('PRAGMA freelist_count').get()?.freelist_count ?? 0
 
-/** Copies the WAL into the file and cuts it to nothing. False when somebody reads from it. */
-function emptyWal(db: Database): boolean {
-  db.run(`PRAGMA busy_timeout = ${BUSY_MS}`)
-  try {
-    return db.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0
-  } finally {
-    db.run('PRAGMA busy_timeout = 5000')
+/** Numbers of the pages whose unused middle is not all zero, as they are found. A page that changes meanwhile is looked at again when it is zeroed. */
+async function* dirtyPages(fd: number): AsyncGenerator<number[]> {
+  const header = Buffer.alloc(FILE_HEADER_BYTES)
+  await readAt(fd, header, 0)
+  const pageSize = pageSizeOf(header)
+  if (pageSize === 0 || fstatSync(fd).size / pageSize >= MOST_PAGES) return
+  const buffer = Buffer.alloc(pageSize * PAGES_A_READ)
+  for (let first = 1; ; first += PAGES_A_READ) {
+    const bytesRead = await readAt(fd, buffer, (first - 1) * pageSize)
+    const found: number[] = []
+    for (let index = 0; (index + 1) * pageSize <= bytesRead; index++) {
+      const page = first + index
+      const bytes = buffer.subarray(index * pageSize, (index + 1) * pageSize)
+      if (!isPointerMap(page, pageSize) && unusedOf(bytes, page) !== undefined) found.push(page)
+    }
+    if (found.length > 0) yield found
+    if (bytesRead < buffer.length) return
   }
 }
 
-/** Numbers of the pages whose unused middle is not all zero, as they are found. A page that changes meanwhile is looked at again when it is zeroed. */
-async function* dirtyPages(path: string): AsyncGenerator<number[]> {
-  const file = await open(path, 'r')
-  try {
-    const { buffer: header } = await file.read(Buffer.alloc(100), 0, 100, 0)
-    const pageSize = pageSizeOf(header)
-    const { size } = await file.stat()
-    if (pageSize === 0 || size / pageSize >= MOST_PAGES) return
-    const buffer = Buffer.alloc(pageSize * PAGES_A_READ)
-    for (let first = 1; ; first += PAGES_A_READ) {
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, (first - 1) * pageSize)
-      const found: number[] = []
-      for (let index = 0; (index + 1) * pageSize <= bytesRead; index++) {
-        const page = first + index
-        const bytes = buffer.subarray(index * pageSize, (index + 1) * pageSize)
-        if (!isPointerMap(page, pageSize) && unusedOf(bytes, page) !== undefined) found.push(page)
-      }
-      if (found.length > 0) yield found
-      if (bytesRead < buffer.length) return
-    }
-  } finally {
-    await file.close()
+/** Fills the buffer from a place in the file; resolves with how much there was. */
+async function readAt(fd: number, buffer: Buffer, start: number): Promise<number> {
+  for (let filled = 0; ; ) {
+    const { bytesRead } = await readInto(fd, buffer, filled, buffer.length - filled, start + filled)
+    filled += bytesRead
+    if (bytesRead === 0 || filled === buffer.length) return filled
   }
 }
+
+const readInto = promisify(read)
 
 /** The page size that a database file says; 0 when it has bytes reserved in its pages, which ours never have. */
 function pageSizeOf(header: Uint8Array): number {

@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { statSync } from 'node:fs'
+import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/content/sweep.ts'
 import { measure, type Use } from '#features/retention/budgets.ts'
@@ -106,11 +106,11 @@ test('what is removed gives its place back: the files and the write-ahead log ar
   const { app, clock, dataDir } = service
   await sendHours(service, 60, 4000)
   const sizes = async () => {
-    for (const { committer } of app.content.committers()) await releasePages(committer)
+    for (const committer of app.content.committers()) await releasePages(committer)
     for (const db of [app.db, ...app.content.databases()]) db.run('PRAGMA wal_checkpoint(TRUNCATE)')
     return {
       database: statSync(join(dataDir, 'tassis.db')).size,
-      content: app.content.committers().reduce((sum, { path }) => sum + statSync(path).size, 0),
+      content: app.content.committers().reduce((sum, { fileFd }) => sum + fstatSync(fileFd).size, 0),
       wal: statSync(join(dataDir, 'tassis.db-wal')).size,
     }
   }

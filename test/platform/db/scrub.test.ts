@@ -84,7 +84,7 @@ describe('a scrub', () => {
       await removeMarked(committer)
       const before = rowsOf(db)
       expect(marksIn(path)).toBeGreaterThan(0)
-      expect(await scrubDatabase(committer, path)).toBe(true)
+      expect(await scrubDatabase(committer)).toBe(true)
       expect(marksIn(path)).toBe(0)
       expect([rowsOf(db), integrity(db)]).toEqual([before, SOUND])
       // Nothing comes back with later changes of the same pages.
@@ -100,12 +100,12 @@ describe('a scrub', () => {
   )
 
   test('clears what an earlier version left on free pages', async () => {
-    const { path, db, committer } = newDatabase()
+    const { db, committer } = newDatabase()
     db.run('PRAGMA secure_delete = OFF')
     await churn(committer, 9, 10_000)
     await removeMarked(committer)
     db.run('PRAGMA secure_delete = ON')
-    expect(await scrubDatabase(committer, path)).toBe(true)
+    expect(await scrubDatabase(committer)).toBe(true)
     // Bytes of cells that were freed without being overwritten stay in the cells' area: only free pages and gaps are ours to clear.
     expect(db.query('PRAGMA freelist_count').get()).toEqual({ freelist_count: 0 })
     expect(integrity(db)).toEqual(SOUND)
@@ -128,7 +128,7 @@ describe('a scrub', () => {
       }
       return written
     })()
-    const isDone = await scrubDatabase(committer, path)
+    const isDone = await scrubDatabase(committer)
     isOver = true
     const written = await writing
     expect(isDone).toBe(true)
@@ -144,14 +144,54 @@ describe('a scrub', () => {
     reader.run('BEGIN')
     reader.query('SELECT count(*) FROM t').get()
     await removeMarked(committer)
-    expect(await scrubDatabase(committer, path)).toBe(false)
+    expect(await scrubDatabase(committer)).toBe(false)
     expect(marksIn(path)).toBeGreaterThan(0)
     reader.run('COMMIT')
     reader.close()
-    expect(await scrubDatabase(committer, path)).toBe(true)
+    expect(await scrubDatabase(committer)).toBe(true)
     expect(marksIn(path)).toBe(0)
     await committer.close()
   })
+})
+
+/** Locks that this process has on a file, as the kernel lists them. */
+const locksOn = (path: string): string[] =>
+  readFileSync('/proc/locks', 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${statSync(path).ino} `))
+    .map((line) => line.replace(/^\d+: /, ''))
+
+// Without them another process that closes the database, such as sqlite3(1), takes itself for the last one and removes the WAL: what is written from then on is lost.
+test.skipIf(!existsSync('/proc/locks'))('keeps the locks that the process has on the database', async () => {
+  const { path, committer } = newDatabase()
+  const before = locksOn(path)
+  expect(before).toHaveLength(1)
+  expect(await scrubDatabase(committer)).toBe(true)
+  expect(locksOn(path)).toEqual(before)
+  await committer.close()
+})
+
+test('what is given back does not pile up in the WAL', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-scrub-'))
+  folders.push(folder)
+  const path = join(folder, 'some.db')
+  const db = openDatabase(path)
+  const checkpointBytes = 512 * 1024
+  const committer = new Committer(db, path, {
+    checkpointBytes,
+    checkpoint: async (_, mode) => void db.query(`PRAGMA wal_checkpoint(${mode})`).all(),
+  })
+  db.run('CREATE TABLE t (id INTEGER PRIMARY KEY, a BLOB)')
+  for (let i = 0; i < 20; i++)
+    await committer.write((tx) => {
+      for (let j = 0; j < 500; j++) tx.db.run('INSERT INTO t (a) VALUES (zeroblob(3000))')
+    })
+  // Every other row, so that pages have to move.
+  await committer.write((tx) => void tx.db.run('DELETE FROM t WHERE id % 2 = 0'))
+  await committer.checkpoint()
+  expect(await releasePages(committer)).toBeGreaterThan(2000)
+  expect(statSync(`${path}-wal`).size).toBeLessThan(4 * checkpointBytes)
+  await committer.close()
 })
 
 test('free pages are given back: the file gets shorter', async () => {
