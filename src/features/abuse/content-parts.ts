@@ -6,7 +6,7 @@ import { decodeHTML, decodeHTMLAttribute } from 'entities'
 import { KiB } from '#platform/units.ts'
 
 export interface Link {
-  /** As the mail has it. */
+  /** As the mail has it, without what browsers pass over, and from its `base` on where it has one. */
   readonly href: string
   /** What the reader sees; empty for an image, and for a link of the plain text. */
   readonly text: string
@@ -75,7 +75,13 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
   let asksPassword = false
   let hasForm = false
   let isRaw = false
+  let base: string | undefined
   const rewriter = new HTMLRewriter()
+    .on('base[href]', {
+      element(element) {
+        base ??= hrefOf(element, undefined)
+      },
+    })
     .on('style, script, title', {
       element(element) {
         isRaw = true
@@ -86,8 +92,7 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .on('a[href], area[href]', {
       element(link) {
-        const href = decodeHTMLAttribute(link.getAttribute('href') ?? '').trim()
-        if (links.length < MOST_LINKS) links.push({ href: href.slice(0, LONGEST_HREF), text: '' })
+        if (links.length < MOST_LINKS) links.push({ href: hrefOf(link, base), text: '' })
       },
       text(chunk) {
         const link = links.at(-1)
@@ -126,4 +131,14 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     hasForm,
     hiddenCharacters,
   }
+}
+
+/** Browsers pass over tabs, line ends and what stands before a scheme. */
+function hrefOf(element: HTMLRewriterTypes.Element, base: string | undefined): string {
+  const href = decodeHTMLAttribute(element.getAttribute('href') ?? '')
+    .slice(0, LONGEST_HREF)
+    .replace(/[\t\n\r]/g, '')
+    .replace(/^[\0-\u0020]+/, '')
+    .trimEnd()
+  return (base !== undefined && URL.parse(href, base)?.href.slice(0, LONGEST_HREF)) || href
 }

@@ -77,11 +77,15 @@ interface Target extends Link {
   readonly domain: string
 }
 
+/** Of a name that DNS can know. */
+const LONGEST_HOST = 253
+
 /** Where a link leads; undefined for what is no web link, what a template leaves open, and what no browser follows. */
 function targetOf(link: Link): Target | undefined {
-  if (!/^https?:/i.test(link.href) || /\{[{%]/.test(link.href) || !URL.canParse(link.href)) return undefined
-  const url = new URL(link.href)
-  const host = url.hostname.replace(/\.$/, '')
+  if (!/^(?:https?:|[/\\]{2})/i.test(link.href) || /\{[{%]/.test(link.href)) return undefined
+  const url = URL.parse(link.href, 'http://none.invalid')
+  const host = url?.hostname.replace(/\.$/, '') ?? ''
+  if (url === null || host.length > LONGEST_HOST) return undefined
   return { ...link, url, host, domain: registrable(host) }
 }
 

@@ -84,7 +84,13 @@ export function startContentWatch(app: App): DueLoop {
       if (remember(known, email) || !judgedAccount(app, app.db, email.accountId)) continue
       looks++
       await giveWay()
-      await judge(email, ending)
+      try {
+        await judge(email, ending)
+      } catch (error) {
+        // What was found could not be stored: it is looked at again.
+        known.delete(keyOf(email))
+        throw error
+      }
     }
     if (last > 0) {
       await app.commit.write((tx) => {
@@ -96,10 +102,9 @@ export function startContentWatch(app: App): DueLoop {
   }
 
   const judge = async (email: EmailRow, ending: AbortSignal): Promise<void> => {
-    const parts = read(app, email)
-    if (!parts) return
-    const score = scoreOf(parts, senderOf(email.from))
-    if (score.points < TELL_POINTS) return
+    const seen = scored(app, email)
+    if (!seen || seen.score.points < TELL_POINTS) return
+    const { parts, score } = seen
     const isForModel = mayAsk(app.config, 'phishing') && asking.size < MOST_ASKED_AT_ONCE && isDue(email.accountId)
     if (score.points >= PAUSE_POINTS && !mayAsk(app.config, 'phishing')) return pauseFor(app, email, score)
     // Kept before the model is asked, so that a crash leaves at least that.
@@ -141,20 +146,26 @@ export function startContentWatch(app: App): DueLoop {
 }
 
 /** Whether these bodies of this sender were looked at lately; from now on they were. */
-function remember(known: Set<string>, { from, htmlRef, textRef }: EmailRow): boolean {
-  const key = `${htmlRef} ${textRef} ${from}`
+function remember(known: Set<string>, email: EmailRow): boolean {
+  const key = keyOf(email)
   if (known.has(key)) return true
   if (known.size >= MOST_KNOWN) known.clear()
   known.add(key)
   return false
 }
 
-function read(app: App, { subject, htmlRef, textRef }: EmailRow): ContentParts | undefined {
+const keyOf = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
+
+function scored(
+  app: App,
+  { from, subject, htmlRef, textRef }: EmailRow,
+): { parts: ContentParts; score: Score } | undefined {
   try {
     const decoder = new TextDecoder()
     const textOf = (ref: number | null): string =>
       ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, LONGEST_BODY))
-    return partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
+    const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
+    return { parts, score: scoreOf(parts, senderOf(from)) }
   } catch (error) {
     // Erased meanwhile, or damaged, which delivery tells.
     app.log.debug({ err: error }, 'an email could not be looked at')

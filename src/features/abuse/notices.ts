@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { sendSystemMail } from '../system-mail/send.ts'
@@ -62,12 +63,18 @@ export const noticeKey = (findingId: number, to: string): string => `pause ${fin
 
 async function tell(app: App, notice: Notice): Promise<void> {
   for (const to of addressesOf(app.db, notice)) {
-    await sendSystemMail(app, {
-      to,
-      subject: 'Sending is paused on your account',
-      text: textOf(notice),
-      idempotencyKey: noticeKey(notice.findingId, to),
-    })
+    try {
+      await sendSystemMail(app, {
+        to,
+        subject: 'Sending is paused on your account',
+        text: textOf(notice),
+        idempotencyKey: noticeKey(notice.findingId, to),
+      })
+    } catch (error) {
+      // An address that no mail can be sent to keeps nobody else's notice waiting.
+      if (!(error instanceof AppError) || error.status !== 422) throw error
+      app.log.warn({ to, err: error }, 'nobody was told of a pause at this address')
+    }
   }
 }
 

@@ -44,6 +44,19 @@ export function startAbuseWatch(app: App): DueLoop {
   let entry = Math.max(0, newestAuditId(app.db) - ENTRIES_AT_START)
   /** Those that are looked at before it waits again. */
   let round: number[] = []
+  /** What accounts made, until it is judged. */
+  const made = new Map<string, Made>()
+
+  /** An account that cannot be judged now is judged later; it keeps no other waiting. */
+  const attempt = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
+    try {
+      await judge()
+      return true
+    } catch (error) {
+      app.log.error({ err: error, accountId }, 'an account could not be judged; it is tried again')
+      return false
+    }
+  }
 
   const step = async (ending: AbortSignal): Promise<Millis> => {
     if (round.length === 0) {
@@ -52,16 +65,13 @@ export function startAbuseWatch(app: App): DueLoop {
     }
     for (const accountId of round.splice(0, ACCOUNTS)) {
       if (ending.aborted) break
-      try {
-        await judgeRates(app, accountId)
-      } catch (error) {
-        changed.add(accountId)
-        throw error
-      }
+      if (!(await attempt(accountId, () => judgeRates(app, accountId)))) changed.add(accountId)
     }
     const entries = sql(app.db).entries.all(entry, ENTRIES)
-    await judgeBursts(app, entries)
+    for (const { accountId, action } of entries)
+      if (accountId !== null && isCreation(action)) made.set(`${action} ${accountId}`, { accountId, action })
     entry = entries.at(-1)?.id ?? entry
+    for (const [key, one] of made) if (await attempt(one.accountId, () => judgeBurst(app, one))) made.delete(key)
     const isBehind = round.length > 0 || entries.length === ENTRIES
     return app.clock.now() + (isBehind ? 0 : LOOK_MS)
   }
@@ -91,18 +101,19 @@ async function judgeRates(app: App, accountId: number): Promise<void> {
   })
 }
 
-async function judgeBursts(app: App, entries: readonly { accountId: number | null; action: string }[]): Promise<void> {
-  const made = new Map<string, { accountId: number; action: string }>()
-  for (const { accountId, action } of entries)
-    if (accountId !== null && isCreation(action)) made.set(`${action} ${accountId}`, { accountId, action })
-  for (const { accountId, action } of made.values()) {
-    if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) continue
-    await app.commit.write((tx) => {
-      const actor = judgedAccount(app, tx.db, accountId)
-      if (!actor) return
-      const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }
-      pauseAccount(app, tx, actor, { source: 'registration_burst', reason: BURST_REASON, detail })
-      app.log.warn({ account: actor.accountUuid, ...detail }, 'account paused')
-    })
-  }
+interface Made {
+  readonly accountId: number
+  readonly action: string
+}
+
+/** Pauses an account that made too much of something. */
+async function judgeBurst(app: App, { accountId, action }: Made): Promise<void> {
+  if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) return
+  await app.commit.write((tx) => {
+    const actor = judgedAccount(app, tx.db, accountId)
+    if (!actor) return
+    const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }
+    pauseAccount(app, tx, actor, { source: 'registration_burst', reason: BURST_REASON, detail })
+    app.log.warn({ account: actor.accountUuid, ...detail }, 'account paused')
+  })
 }

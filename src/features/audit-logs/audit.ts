@@ -33,9 +33,12 @@ export const systemActor = (account: { readonly accountId: number; readonly acco
   scopes: new Set(),
 })
 
+/** Who did something; without an account it concerns the installation alone. */
+export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { readonly accountId: null })
+
 /** Writes what an actor did; call it in the transaction that does it. */
-export function audit(app: App, tx: Tx, actor: Actor, entry: AuditEntry): void {
-  const { id, before } = nextInChain(tx.db)
+export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): void {
+  const { id, before, notBefore } = nextInChain(tx.db)
   const personal = {
     actorId: storable(actor.id),
     ipAddress: storableOrNull(actor.ipAddress),
@@ -49,7 +52,7 @@ export function audit(app: App, tx: Tx, actor: Actor, entry: AuditEntry): void {
     actorType: actor.type,
     action: entry.action,
     resourceType: entry.resourceType ?? null,
-    createdAt: app.eventTime(),
+    createdAt: Math.max(app.eventTime(), notBefore),
   }
   const salt = newSalt()
   const digest = digestOf(salt, personal)

@@ -95,7 +95,9 @@ const sql = prepared((db) => ({
     `SELECT anchor_id AS anchorId, anchor_hash AS anchorHash, head_id AS headId, head_hash AS headHash, is_complete AS isComplete
      FROM audit_chain WHERE id = 1`,
   ),
-  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM audit_logs'),
+  last: db.prepare<{ id: number; createdAt: Millis }, []>(
+    'SELECT id, created_at AS createdAt FROM audit_logs ORDER BY id DESC LIMIT 1',
+  ),
   setHead: db.prepare<unknown, [number, Uint8Array, Uint8Array]>(
     `INSERT INTO audit_chain (id, anchor_id, anchor_hash, head_id, head_hash, is_complete) VALUES (1, 0, ?3, ?1, ?2, 1)
      ON CONFLICT DO UPDATE SET head_id = excluded.head_id, head_hash = excluded.head_hash`,
@@ -116,13 +118,17 @@ const sql = prepared((db) => ({
 /** Undefined in a database without a chain, which is damaged. */
 export const chainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
 
-/** Id and predecessor's hash of the entry that is written next. An id is never given twice, also when its entry was removed. */
-export function nextInChain(db: Database): { id: number; before: Uint8Array } {
-  const { ends, lastId } = sql(db)
+/**
+ * Id, predecessor's hash and earliest time of the entry that is written next. An id is never given twice, also when its entry was removed; times never go
+ * back along the ids, also when the clock was put back while the service was down.
+ */
+export function nextInChain(db: Database): { id: number; before: Uint8Array; notBefore: Millis } {
+  const { ends, last } = sql(db)
   const chain = ends.get()
+  const newest = last.get()
   // Entries that somebody put behind the head are not built upon; they must not make every change fail either.
-  const id = Math.max(chain?.headId ?? 0, lastId.get()?.id ?? 0) + 1
-  return { id, before: chain?.headHash ?? NO_ENTRY_BEFORE }
+  const id = Math.max(chain?.headId ?? 0, newest?.id ?? 0) + 1
+  return { id, before: chain?.headHash ?? NO_ENTRY_BEFORE, notBefore: newest?.createdAt ?? 0 }
 }
 
 export const setChainHead = (db: Database, id: number, hash: Uint8Array): void =>

@@ -85,10 +85,7 @@ function waitsOrEnds(
   const recipient = sql(tx.db).recipient.get(at.recipientId)
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
-  if (!stops.has(accountId)) stops.set(accountId, stopOf(tx.db, accountId))
-  const stop = stops.get(accountId)
-  // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
-  if (stop !== undefined && quotaMonth !== null) return holdStopped(app, tx, { ...at, accountId }, stop)
+  if (waitsForAccount(app, tx, at, recipient, stops)) return true
   if (broadcastId !== null && HELD_BROADCASTS.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
     const until = app.clock.now() + HELD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
@@ -102,6 +99,20 @@ function waitsOrEnds(
   rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
   if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
   return true
+}
+
+/** Puts a recipient off whose account may not send. False: it may, or the recipient does not wait. */
+function waitsForAccount(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  { accountId, quotaMonth }: { readonly accountId: number; readonly quotaMonth: number | null },
+  stops: Map<number, string | undefined>,
+): boolean {
+  if (!stops.has(accountId)) stops.set(accountId, stopOf(tx.db, accountId))
+  const stop = stops.get(accountId)
+  // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
+  return stop !== undefined && quotaMonth !== null && holdStopped(app, tx, { ...at, accountId }, stop)
 }
 
 /** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
@@ -133,7 +144,12 @@ export async function holdLane(
 ): Promise<void> {
   const held = await app.commit.write((tx) => {
     expireHeld(app, tx, lane, now, reason)
-    return holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE })
+    const stops = new Map<number, string | undefined>()
+    const waits = (at: { recipientId: number; emailId: number }): boolean => {
+      const recipient = sql(tx.db).recipient.get(at.recipientId)
+      return recipient !== null && waitsForAccount(app, tx, at, recipient, stops)
+    }
+    return holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE, waits })
   })
   if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
 }

@@ -13,7 +13,10 @@ import { holdForAccount, type ReleasePlace, releaseSlice } from '../emails/accou
 
 /** How long a recipient is put off: whatever ends the stop releases it before. */
 const HELD_MS = hours(24)
-/** Emails looked at in one transaction, and how soon the next come: 1,000 a second, so that others' mail in the same lanes is not long behind them. */
+/**
+ * Emails looked at and recipients released in one transaction, and how soon the next come: 1,000 a second, so that others' mail in the same lanes is not
+ * long behind them.
+ */
 const SLICE = 250
 const BETWEEN_SLICES_MS = 250
 
@@ -41,24 +44,31 @@ interface Pass {
   readonly place: ReleasePlace | undefined
   /** Released by it so far. */
   readonly released: number
+  /** How often accounts had changed when it began. */
+  readonly changes: number
 }
 
 /** Releases what is held of accounts that may send (again), also what a start finds. Woken by `App.accountChanged`. */
 export function startReleaser(app: App): DueLoop {
   /** Of accounts that are released: how far their open mail was looked at. */
   const passes = new Map<number, Pass>()
+  /** How often accounts have changed: whoever was stopped during a pass may have mail held behind its place. */
+  let changes = 0
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     let isBusy = false
     for (const { accountId } of sql(app.db).all.all()) {
       if (ending.aborted) return undefined
       if (stopOf(app.db, accountId) !== undefined) continue
       isBusy = true
-      await releaseSome(app, accountId, passes)
+      await releaseSome(app, accountId, passes, () => changes)
     }
     return isBusy ? app.clock.now() + BETWEEN_SLICES_MS : undefined
   }
   const loop = startDueLoop({ name: 'release held mail', clock: app.clock, log: app.log, step })
-  const stopListening = app.accountChanged.listen(() => loop.wake())
+  const stopListening = app.accountChanged.listen(() => {
+    changes++
+    loop.wake()
+  })
   return {
     wake: loop.wake,
     async stop() {
@@ -68,9 +78,14 @@ export function startReleaser(app: App): DueLoop {
   }
 }
 
-/** One slice. A pass over all open mail that released none ends it: what one passed by may have been held behind it. */
-async function releaseSome(app: App, accountId: number, passes: Map<number, Pass>): Promise<void> {
-  const pass = passes.get(accountId) ?? { place: undefined, released: 0 }
+/** One slice. A pass over all open mail that released none, and during which nobody was stopped, ends it: what one passed by may have been held behind it. */
+async function releaseSome(
+  app: App,
+  accountId: number,
+  passes: Map<number, Pass>,
+  changes: () => number,
+): Promise<void> {
+  const pass = passes.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
   const next = await app.commit.write((tx): Pass | undefined => {
     // Paused again since: what was released is held anew when it is claimed.
     if (stopOf(tx.db, accountId) !== undefined) return undefined
@@ -80,8 +95,8 @@ async function releaseSome(app: App, accountId: number, passes: Map<number, Pass
       for (const lane of lanes) app.mailDue.emit({ lane, at: now })
     })
     const sum = pass.released + released
-    if (place) return { place, released: sum }
-    if (sum === 0) sql(tx.db).forget.run(accountId)
+    if (place) return { ...pass, place, released: sum }
+    if (sum === 0 && pass.changes === changes()) sql(tx.db).forget.run(accountId)
     return undefined
   })
   if (next) passes.set(accountId, next)

@@ -80,8 +80,9 @@ export function holdForAccount(
 }
 
 /**
- * Looks at up to `limit` open emails of an account after `place`, and makes what is held of them due at `now`, with a new time until expiry. Gives how
- * many recipients that were, their lanes for `App.mailDue`, and where to go on; no place: all were looked at.
+ * Looks at up to `limit` open emails of an account after `place`, and makes what is held of them due at `now`, with a new time until expiry; ends with the
+ * email that brings it to `limit` recipients. Gives how many recipients that were, their lanes for `App.mailDue`, and where to go on; no place: all were
+ * looked at.
  */
 export function releaseSlice(
   tx: Tx,
@@ -93,13 +94,15 @@ export function releaseSlice(
   const emails = sql(tx.db).emails.all(accountId, from.status, from.createdAt, from.emailId, limit)
   const lanes = new Set<string>()
   let released = 0
-  for (const { id } of emails) {
-    for (const { lane } of sql(tx.db).release.all(now, RELEASED, id)) {
+  let last: (typeof emails)[number] | undefined
+  for (const email of emails) {
+    if (released >= limit) break
+    last = email
+    for (const { lane } of sql(tx.db).release.all(now, RELEASED, email.id)) {
       lanes.add(lane)
       released++
     }
   }
-  const last = emails.at(-1)
   if (last) return { released, lanes, place: { status: from.status, createdAt: last.createdAt, emailId: last.id } }
   const next = MAY_HOLD[MAY_HOLD.indexOf(from.status as (typeof MAY_HOLD)[number]) + 1]
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }

@@ -318,16 +318,25 @@ function claimPage(tx: Tx, lane: string, due: Claim) {
 
 /**
  * Puts up to `limit` due recipients of a lane off, because nobody there would let us in: no attempt, but one `deferred` event each, so that what
- * waits long says why and until when. Returns how many.
+ * waits long says why and until when. Returns how many were looked at.
+ * @param hold.waits asked before each; true when it put the recipient off for another reason instead
  */
 export function holdDue(
   tx: Tx,
   lane: string,
-  hold: { now: Millis; eventTime: Millis; until: Millis; reason: string; limit: number },
+  hold: {
+    now: Millis
+    eventTime: Millis
+    until: Millis
+    reason: string
+    limit: number
+    waits?: (recipient: { recipientId: number; emailId: number }) => boolean
+  },
 ): number {
   const statements = sql(tx.db)
   const rows = statements.due.all(lane, hold.now, hold.limit)
   for (const row of rows) {
+    if (hold.waits?.({ recipientId: row.id, emailId: row.emailId })) continue
     statements.hold.run(
       statusCode('queued'),
       hold.until,

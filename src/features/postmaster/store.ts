@@ -8,9 +8,10 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
-import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networkOf } from '#platform/network.ts'
 import { days, minutes } from '#platform/units.ts'
+import { type AuditActor, audit } from '../audit-logs/audit.ts'
 import { dropContent } from '../content/garbage.ts'
 import type { Envelope } from '../received.ts'
 
@@ -174,11 +175,16 @@ export function findOperatorMail(db: Database, id: string): OperatorMail {
   return read(row)
 }
 
-/** Forgets one. Throws 404 for an id that none has. */
+const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
+
+/** Forgets one, because the operator says so. Throws 404 for an id that none has. */
 export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  const isThere = uuid && (await app.commit.write((tx) => letGo(app, tx, sql(tx.db).delete.all(uuid)) === 1))
-  if (!isThere) throw unknown()
+  await app.commit.write((tx) => {
+    if (!uuid || letGo(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw unknown()
+    const resourceId = formatUuid(uuid)
+    audit(app, tx, OPERATOR, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
+  })
 }
 
 /** Lets go of the messages of deleted rows; returns how many rows they were. */

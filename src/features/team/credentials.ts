@@ -97,7 +97,7 @@ export async function endTotp(
   const checked = await requirePassword(app, attempts, actor, { password: given.password, field: 'password' })
   if (checked.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
   const isDone = await app.commit.write((tx) => {
-    const user = takeFactors(app, tx, checked, given.code)
+    const user = takeFactors(app, tx, checked, given.code, actor.ipAddress ?? '')
     if (!user) return false
     storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
     tellAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)

@@ -53,7 +53,7 @@ export async function login(app: App, attempts: Attempts, given: Credentials, br
   attempts.requireNetwork(browser.ipAddress)
   const user = await checkPassword(app, attempts, given, browser)
   const signedIn = await app.commit.write((tx) => {
-    const current = user && takeFactors(app, tx, user, given.code)
+    const current = user && takeFactors(app, tx, user, given.code, browser.ipAddress)
     const [membership] = current ? membershipsOf(tx.db, current.id) : []
     if (!current || !membership) return undefined
     return signIn(app, tx, current, membership, browser, 'password')
@@ -83,13 +83,19 @@ export async function checkPassword(
  * The user, when the password that was checked is still the one, and the second factor is right where there is one. Undefined also when somebody else used
  * the same code meanwhile. In the transaction that lets the user in.
  */
-export function takeFactors(app: App, tx: Tx, checked: User, code: string | null | undefined): User | undefined {
+export function takeFactors(
+  app: App,
+  tx: Tx,
+  checked: User,
+  code: string | null | undefined,
+  ipAddress: string,
+): User | undefined {
   const user = findUser(tx.db, checked.id)
   if (!user || user.passwordHash !== checked.passwordHash) return undefined
   if (user.totpEnabledAt === null) return user
   const kind = takeCode(app, tx, user, code ?? '', app.clock.now())
   if (kind === undefined) return undefined
-  if (kind === 'recovery') tellAccounts(app, tx, user, 'user.recovery_code_used')
+  if (kind === 'recovery') tellAccounts(app, tx, user, 'user.recovery_code_used', ipAddress)
   return user
 }
 

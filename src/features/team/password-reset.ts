@@ -69,11 +69,11 @@ export type RequestReset = (email: string, ipAddress: string) => void
  */
 export function createResetRequests(app: App, attempts: Attempts, later: (work: Promise<void>) => void): RequestReset {
   let running = 0
-  const send = async (email: string): Promise<void> => {
+  const send = async (email: string, ipAddress: string): Promise<void> => {
     const user = findUserByEmail(app.db, email)
     if (!user || membershipsOf(app.db, user.id).length === 0 || !attempts.mayMail(user.email)) return
     const link = await app.commit.write((tx) => {
-      tellAccounts(app, tx, user, 'user.password_reset_requested')
+      tellAccounts(app, tx, user, 'user.password_reset_requested', ipAddress)
       return newResetLink(app, tx, user, MAIL_LINK_MS)
     })
     await sendSystemMail(app, {
@@ -96,7 +96,7 @@ If it was not you, do nothing: your password stays as it is.
     later(
       // After the answer.
       giveWay()
-        .then(() => send(email))
+        .then(() => send(email, ipAddress))
         .catch((error: unknown) => app.log.error({ err: error }, 'a mail for a new password was not sent'))
         .finally(() => void running--),
     )

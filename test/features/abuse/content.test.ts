@@ -2,8 +2,11 @@
 import { describe, expect, test } from 'bun:test'
 import { partsOf } from '#features/abuse/content-parts.ts'
 import { PAUSE_POINTS, type Score, scoreOf } from '#features/abuse/content-rules.ts'
+import { startContentWatch } from '#features/abuse/content-watch.ts'
+import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { eventually } from '#test/support/app.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
 import { startWatched, type Watched } from './fixture.ts'
 import { HONEST, type Sample } from './honest-mail.ts'
 import { PHISHING } from './phishing-mail.ts'
@@ -23,6 +26,21 @@ test('of the phishing samples nine of ten and more pause', () => {
   expect(missed.length / PHISHING.length).toBeLessThanOrEqual(0.1)
 })
 
+test.each([
+  ['a tab in the scheme', (html: string) => html.replace('"https://', '"ht&#9;tps://')],
+  ['what browsers pass over before it', (html: string) => html.replace('"https://', '"\u0001 https://')],
+  ['no scheme', (html: string) => html.replace('"https://', '"//')],
+  [
+    'a base of its own',
+    (html: string) => `<base href="https://secure-paypal.login-check.xyz">${html.replace(/"https:[^"]*"/, '"/a"')}`,
+  ],
+])('a link with %s leads where a browser goes', (_, changed) => {
+  const { subject, html_body } = PHISH
+  const scoreOfHtml = (html: string) => judge({ from: 'a@sender.test', subject, html })
+  expect(changed(html_body)).not.toBe(html_body)
+  expect(scoreOfHtml(changed(html_body))).toEqual(scoreOfHtml(html_body))
+})
+
 describe('bounds', () => {
   const sender = { name: 'X', domain: 'x.test' }
   test.each([
@@ -32,6 +50,10 @@ describe('bounds', () => {
     ['blanks', ' '.repeat(2_000_000)],
     ['shown hosts without an end', `<a href="https://a.test">${'a.'.repeat(500_000)}</a>`],
     ['addresses', 'a@'.repeat(500_000)],
+    [
+      'hosts of many parts',
+      Array.from({ length: 200 }, (_, i) => `<a href="https://${i}${'-a'.repeat(900)}.com/">x</a>`).join(''),
+    ],
   ])('%s take at most some milliseconds', (_, html) => {
     const began = performance.now()
     scoreOf(partsOf({ subject: 'x', html, text: html }), sender)
@@ -46,7 +68,7 @@ const PHISH = {
     '<p>Write to carl@elsewhere.test. Verify your account within 24 hours.</p><a href="https://secure-paypal.login-check.xyz/a">https://www.paypal.com/</a>',
 }
 
-const paused = ({ app }: Watched) =>
+const paused = ({ app }: Pick<Watched, 'app'>) =>
   app.db
     .query<{ source: string; reason: string }, []>(
       'SELECT pause_source AS source, pause_reason AS reason FROM accounts WHERE paused_at IS NOT NULL',
@@ -67,6 +89,24 @@ test('an account that sends phishing is paused within 30 s, and what it has queu
   await eventually(() => service.app.db.query('SELECT 1 FROM held_accounts').all().length === 1)
   expect(service.sink.messages.flatMap(({ rcptTo }) => rcptTo)).not.toContain('yes-1@receiver.test')
   expect(findings(service)).toEqual([{ source: 'scam_classifier', paused: 1 }])
+})
+
+test('an email whose pause could not be stored is looked at again', async () => {
+  const lines: string[] = []
+  const log = createLog('error', { write: (line) => void lines.push(line) })
+  await using service = await createEmailApi({ log, settings: { TASSIS_ABUSE_PLANS: 'all' } })
+  const { app, clock } = service
+  await service.accepted(PHISH)
+  app.db.run("CREATE TRIGGER broken BEFORE INSERT ON abuse_findings BEGIN SELECT RAISE(FAIL, 'no'); END")
+  const watch = startContentWatch(app)
+  await eventually(() => lines.some((line) => line.includes('a step failed')))
+  expect(paused(service)).toEqual([])
+  app.db.run('DROP TRIGGER broken')
+  await eventually(() => {
+    clock.advance(1000)
+    return paused(service).length === 1
+  })
+  await watch.stop()
 })
 
 test('honest mail is passed, and leaves nothing', async () => {

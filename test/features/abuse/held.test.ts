@@ -2,11 +2,13 @@
 import { expect, test } from 'bun:test'
 import { pauseAccount, resumeAccount } from '#features/abuse/pause.ts'
 import type { Actor, App } from '#features/app.ts'
+import { holdLane } from '#features/delivery/claim.ts'
 import { startReleaser } from '#features/delivery/held.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
+import { releaseSlice } from '#features/emails/account-moves.ts'
 import { draftOf } from '#features/emails/draft.ts'
-import { ManualClock } from '#platform/clock.ts'
+import { giveWay, ManualClock } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -158,4 +160,109 @@ test('a sub-account waits with its parent, and what is released is found again a
   const releaser = startReleaser(app)
   await eventually(() => sink.messages.length === 1)
   await releaser.stop()
+})
+
+test('what is held while its account is paused once more is released too, wherever the look at its mail had come to', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using sink = await startSink({
+    onRcptTo(_, __, done) {
+      done(Object.assign(new Error('busy'), { responseCode: 450 }))
+    },
+  })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const isHeld = (index: number) => waiting(app).at(index)?.lastError?.startsWith('Held: ') === true
+  // The oldest is due again in some minutes; behind it are as many as several slices, which are due tomorrow.
+  await flow.send({ to: 'early@many.test' })
+  await eventually(() => waiting(app)[0]?.attempts === 1 && waiting(app)[0]?.status === 0)
+  seedBehind(app, 600, clock.now() + hours(20))
+  await flow.send({ to: 'late@many.test', send_at: new Date(clock.now() + minutes(1)).toISOString() })
+  await pause(app, actor)
+  clock.advance(minutes(1))
+  await eventually(() => isHeld(-1))
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  const passed = async (): Promise<void> => {
+    await app.commit.barrier()
+    await giveWay()
+    clock.advance(250)
+  }
+  // The first pass ends with the one that it releases; the second has gone by all of them when it is interrupted.
+  await eventually(async () => {
+    await passed()
+    return !isHeld(-1)
+  })
+  for (let slice = 0; slice < 5; slice++) await passed()
+  await pause(app, actor)
+  clock.advance(minutes(10))
+  await eventually(() => isHeld(0))
+  await resume(app, actor)
+  await eventually(async () => {
+    await passed()
+    return !isHeld(0)
+  }, 5000)
+  await releaser.stop()
+})
+
+/** So many emails like the first, that are due at a time. */
+function seedBehind({ db }: App, count: number, nextAt: number): void {
+  const columns = (table: string, ...without: string[]) =>
+    db
+      .query<{ name: string }, []>(`PRAGMA table_info(${table})`)
+      .all()
+      .map(({ name }) => name)
+      .filter((name) => name !== 'id' && !without.includes(name))
+  const ofEmail = columns('emails', 'uuid').join()
+  const ofRecipient = columns('recipients', 'email_id', 'next_at')
+  db.run(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+     INSERT INTO emails (uuid, ${ofEmail}) SELECT randomblob(16), ${ofEmail} FROM n, emails WHERE emails.id = 1`,
+  )
+  db.run(
+    `INSERT INTO recipients (email_id, next_at, ${ofRecipient.join()})
+     SELECT emails.id, ${nextAt}, ${ofRecipient.map((name) => `first.${name}`).join()} FROM emails, recipients first WHERE emails.id > 1`,
+  )
+}
+
+test('a slice of what is released is bounded by recipients, however many an email has', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const to = (i: number) => Array.from({ length: 50 }, (_, n) => `r${i}-${n}@many.test`)
+  const send_at = new Date(clock.now() + hours(1)).toISOString()
+  for (let i = 0; i < 5; i++) await flow.send({ to: to(i), send_at })
+  await pause(app, actor)
+  clock.advance(hours(1))
+  await eventually(() => waiting(app).every(({ lastError }) => lastError?.startsWith('Held: ')))
+  const released: number[] = []
+  let place: Parameters<typeof releaseSlice>[2]
+  do {
+    const slice = await app.commit.write((tx) =>
+      releaseSlice(tx, actor.accountId, place, { now: clock.now(), limit: 60 }),
+    )
+    released.push(slice.released)
+    place = slice.place
+  } while (place)
+  expect(released).toEqual([100, 100, 50, 0, 0])
+})
+
+test('where the site of a lane rests, mail of a paused account waits for its account, and others for the site', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const other = await createTestAccount(app)
+  await createDomain(app, other, 'other.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const send_at = new Date(clock.now() + hours(1)).toISOString()
+  await flow.send({ to: 'bob@many.test', send_at })
+  const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at }
+  await acceptEmail(app, other, draftOf(app, mine, undefined))
+  await pause(app, actor)
+  const now = clock.now() + hours(1)
+  const lane = app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').get()?.lane ?? ''
+  await holdLane(app, lane, { now, until: now + minutes(15), reason: 'The site rests.' })
+  expect(waiting(app).map(({ lastError, nextAt }) => [lastError, nextAt])).toEqual([
+    [`Held: The account is paused: ${REASON}`, clock.now() + hours(24)],
+    ['The site rests.', now + minutes(15)],
+  ])
 })

@@ -2,9 +2,12 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { trimFindings } from '#features/abuse/findings.ts'
+import { startPauseNotices } from '#features/abuse/notices.ts'
 import { pauseAccount, resumeAccount } from '#features/abuse/pause.ts'
 import { startAbuseWatch } from '#features/abuse/watch.ts'
 import type { Actor, App } from '#features/app.ts'
+import { count } from '#features/events/record.ts'
+import { accountFigure } from '#features/streams/figures.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { dataFolder, tassisHere } from '#test/app/process.ts'
 import { at } from '#test/support/api.ts'
@@ -48,6 +51,50 @@ describe('the owner is mailed once', () => {
     await died(data.path, 'pause')
     await died(data.path, 'mail')
     expect(await notices(data.path)).toEqual(['Sent before'])
+  })
+})
+
+describe('who cannot be helped keeps nobody waiting', () => {
+  test('a notice to an address that no mail can be sent to', async () => {
+    await using service = await createEmailApi()
+    const { app, actor, clock } = service
+    const other = await service.newAccount()
+    app.db.run("UPDATE accounts SET email = 'no address' WHERE id = ?", [actor.accountId])
+    await pause(app, actor)
+    await pause(app, other)
+    const loop = startPauseNotices(app)
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return app.db.query('SELECT 1 FROM pause_notices').all().length === 0
+    })
+    await loop.stop()
+    expect(app.db.query('SELECT address FROM recipients').all()).toEqual([{ address: 'owner@tassis.test' }])
+  })
+
+  test('an account whose pause cannot be stored', async () => {
+    await using service = await createEmailApi({
+      settings: { TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10', TASSIS_ABUSE_KEYS_PER_HOUR: '3' },
+    })
+    const { app, actor, clock } = service
+    const accounts = [actor, await service.newAccount(), await service.newAccount()] as const
+    const [broken, bouncing, busy] = accounts
+    for (const { accountId } of [broken, bouncing])
+      await app.commit.write((tx) => count(tx, accountId, accountFigure('bounced'), clock.now(), 20))
+    const key = await service.newKey([], busy)
+    for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] }, { key })
+    app.db.run(`CREATE TRIGGER broken BEFORE INSERT ON abuse_findings WHEN NEW.account_id = ${broken.accountId}
+      BEGIN SELECT RAISE(FAIL, 'no'); END`)
+    const watch = startAbuseWatch(app)
+    const sources = () =>
+      app.db.query<{ source: string | null }, []>('SELECT pause_source AS source FROM accounts ORDER BY id').all()
+    const [no, rates, burst] = [{ source: null }, { source: 'reputation' }, { source: 'registration_burst' }]
+    await eventually(() => Bun.deepEquals(sources(), [no, rates, burst]))
+    app.db.run('DROP TRIGGER broken')
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return Bun.deepEquals(sources(), [rates, rates, burst])
+    })
+    await watch.stop()
   })
 })
 

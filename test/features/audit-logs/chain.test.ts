@@ -1,5 +1,8 @@
 import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Actor, App } from '#features/app.ts'
 import { audit } from '#features/audit-logs/audit.ts'
 import { completeAuditChain } from '#features/audit-logs/chain.ts'
@@ -7,6 +10,7 @@ import { eraseAuditOfAccount, eraseAuditText } from '#features/audit-logs/erase.
 import { trimAuditLog } from '#features/audit-logs/trim.ts'
 import { type Verification, verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { ManualClock } from '#platform/clock.ts'
+import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 
@@ -301,4 +305,25 @@ test('a hash that was taken away is not put back when the database is opened', a
   db.run("UPDATE audit_logs SET action = 'thing.forged', salt = NULL, digest = NULL, hash = NULL WHERE id = 5")
   completeAuditChain(db)
   expect(verifyAuditLog(db).broken.map(({ id }) => id)).toEqual([5])
+})
+
+test('times never go back along the log, also when the clock was put back while the service was down', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  try {
+    let actor: Actor
+    {
+      await using ahead = await createTestApp({ clock: new ManualClock(NOW + days(1000)), dataDir })
+      actor = await createTestAccount(ahead.app)
+    }
+    const clock = new ManualClock(NOW)
+    await using service = await createTestApp({ clock, dataDir })
+    for (let n = 0; n < 3; n++) await write(service.app, actor, `thing-${n}`)
+    clock.advance(days(1001))
+    await write(service.app, actor, 'later')
+    const times = service.app.db.query<{ at: number }, []>('SELECT created_at AS at FROM audit_logs ORDER BY id').all()
+    expect(times.map(({ at }) => at - NOW)).toEqual([1000, 1000, 1000, 1000, 1001].map((day) => days(day)))
+    expect(verifyAuditLog(service.app.db)).toEqual(good(5))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
 })

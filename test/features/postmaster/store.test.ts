@@ -103,6 +103,13 @@ test('a deleted message is gone; an id that none has is a 404', async () => {
   const id = first ? formatUuid(first.uuid) : ''
   await deleteOperatorMail(service.app, id)
   expect(subjects()).toEqual({ subjects: ['two'], total: 1 })
+  expect(
+    service.app.db
+      .query('SELECT account_id, actor_type, actor_id, action, resource_id FROM audit_logs ORDER BY id DESC LIMIT 1')
+      .all(),
+  ).toEqual([
+    { account_id: null, actor_type: 'operator', actor_id: 'cli', action: 'operator_mail.deleted', resource_id: id },
+  ])
   for (const unknown of [id, '', 'abc', '0'.repeat(36)]) {
     await expect(deleteOperatorMail(service.app, unknown)).rejects.toMatchObject({ status: 404 })
     expect(() => findOperatorMail(service.app.db, unknown)).toThrow('There is no message with this ID')

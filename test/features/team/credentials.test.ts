@@ -44,6 +44,13 @@ function told({ app }: EmailApi, ...secrets: string[]): string[] {
   return rows.map(({ action }) => action)
 }
 
+/** Where the entries of an action, or of those like it, came from. */
+const addressesOf = ({ app }: EmailApi, action: string) =>
+  app.db
+    .query<{ ip: string | null }, [string]>('SELECT ip_address AS ip FROM audit_logs WHERE action LIKE ? ORDER BY id')
+    .all(action)
+    .map(({ ip }) => ip)
+
 describe('a password', () => {
   test('that is short, long, the address or well known is refused with how to mend it', () => {
     const refused = [
@@ -112,6 +119,7 @@ describe('a link for a new password', () => {
       'user.password_reset_requested',
       'user.password_reset',
     ])
+    expect(addressesOf(service, 'user.password_reset%')).toEqual(['127.0.0.1', '127.0.0.1'])
   })
 
   test('is good for an hour, and void once another has set the password', async () => {
@@ -239,6 +247,7 @@ describe('the second factor', () => {
     const me = await session.ask('GET', '/v1/auth/session')
     expect(at(me.body, 'data', 'user', 'recovery_codes_left')).toBe(9)
     expect(told(service, used).filter((action) => action === 'user.recovery_code_used')).toHaveLength(1)
+    expect(addressesOf(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
   })
 
   test('stays in use when the password is set by a link', async () => {
