@@ -58,6 +58,7 @@ import { trackingPages } from '#features/tracking/pages.ts'
 import { trackingRoutes } from '#features/tracking/routes.ts'
 import { unsubscribePages } from '#features/unsubscribe/pages.ts'
 import { validateRoutes } from '#features/validate/routes.ts'
+import { webhookPages } from '#features/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/routes.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
@@ -189,6 +190,7 @@ export function createRoutes(
     unsubscribePages(app),
     subscribePages(app),
     teamPages(app, people),
+    webhookPages(app, people),
     confirmPages(app),
     docsRoutes(routes, API_INFO),
   ]

@@ -579,6 +579,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /reset-password',
   'GET /join',
   'POST /join',
+  'GET /webhooks',
+  'POST /webhooks',
   'GET /readyz',
   'GET /openapi.json',
   'GET /docs',

@@ -10,6 +10,8 @@ export const LOGIN_PATH = '/login'
 export const LOGOUT_PATH = '/logout'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
+/** Where people see and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
+export const WEBHOOKS_PATH = '/webhooks'
 
 const TOKEN_BYTES = 32
 const TOKEN = /^[\w-]{43}$/

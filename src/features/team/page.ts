@@ -4,7 +4,7 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
+import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
 import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from './passwords.ts'
 
 /** What went wrong with what was sent, in one sentence. */
@@ -34,7 +34,8 @@ button:hover { text-decoration: underline; }
 }
 `
 
-const page = (title: string, main: Html): Html =>
+/** A page of people in the service's style. */
+export const peoplePage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,
@@ -58,7 +59,7 @@ const field = ({ name, label, attributes, hint }: Field): Html => html`<div clas
 ${hint !== undefined && html`<p class="hint" id="${name}-hint">${hint}</p>`}
 </div>`
 
-const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
+export const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
 
 const emailField = (email: string): Html =>
   field({
@@ -88,7 +89,7 @@ const CODE_FIELD = field({
 })
 
 export const loginPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
-  page(
+  peoplePage(
     'Sign in',
     html`${wrong(failed)}
 <form method="post" action="${LOGIN_PATH}">
@@ -109,9 +110,10 @@ export interface Shown {
 }
 
 export const signedInPage = ({ email, accountName, role, csrfToken }: Shown): Html =>
-  page(
+  peoplePage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
+<p><a href="${WEBHOOKS_PATH}">Signing secrets of webhooks</a></p>
 <p><a href="/docs">Documentation of the API</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hidden('csrf_token', csrfToken)}
@@ -120,7 +122,7 @@ ${hidden('csrf_token', csrfToken)}
   )
 
 export const askResetPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
-  page(
+  peoplePage(
     'Set a new password',
     html`<p>You get a mail with a link that is good for an hour.</p>
 ${wrong(failed)}
@@ -132,14 +134,14 @@ ${emailField(email)}
   )
 
 export const resetAskedPage = (): Html =>
-  page(
+  peoplePage(
     'Look into your mailbox',
     html`<p role="status">If there is a user with this address, a mail is on its way. It can take some minutes.</p>
 <p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
 export const newPasswordPage = (token: string, email: string, failed: Failed = {}): Html =>
-  page(
+  peoplePage(
     'Set a new password',
     html`<p>For <strong>${email}</strong>. You will be signed out everywhere.</p>
 ${wrong(failed)}
@@ -152,7 +154,7 @@ ${NEW_PASSWORD_FIELD}
   )
 
 export const passwordSetPage = (): Html =>
-  page(
+  peoplePage(
     'The password is set',
     html`<p role="status">You were signed out everywhere.</p>
 <p><a href="${LOGIN_PATH}">Sign in with the new password</a></p>`,
@@ -160,7 +162,7 @@ export const passwordSetPage = (): Html =>
 
 /** @param next where a new one can be had */
 export const voidLinkPage = (next: 'reset' | 'invitation'): Html =>
-  page(
+  peoplePage(
     'This link is not good any more',
     next === 'reset'
       ? html`<p>It was used already, is too old or is not complete.</p>
@@ -181,7 +183,7 @@ export interface Invited extends Failed {
 }
 
 export const joinPage = ({ token, email, accountName, role, proof, csrfToken, name = '', ...failed }: Invited): Html =>
-  page(
+  peoplePage(
     `Join ${accountName}`,
     html`<p>You are invited as ${role}, with the address <strong>${email}</strong>.</p>
 ${wrong(failed)}
@@ -207,7 +209,7 @@ ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a n
 
 /** What cannot be done now, and why. */
 export const refusedPage = (message: string): Html =>
-  page(
+  peoplePage(
     'This did not work',
     html`<p role="alert">${message}</p>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,

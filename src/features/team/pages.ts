@@ -8,7 +8,6 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { isTrackingHost, publicHost } from '../domains/tracking-domain.ts'
 import { findInvitation } from './invitations.ts'
 import { join, proofOf } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
@@ -58,14 +57,6 @@ function fieldOf(body: unknown, name: string): string {
 }
 
 export function teamPages(app: App, people: People) {
-  const ownHost = publicHost(app.config)
-
-  const requireOwnHost = (request: Request): void => {
-    const { hostname } = new URL(request.url)
-    if (hostname !== ownHost && isTrackingHost(app.db, hostname))
-      throw new AppError(404, 'page_not_found', 'There is no such page here.')
-  }
-
   /** Runs what a page does; a refusal becomes a page too. @param again the page that was sent, with what is wrong */
   const act = async (
     request: Request,
@@ -73,7 +64,7 @@ export function teamPages(app: App, people: People) {
     again: (message: string) => Html,
   ): Promise<Response> => {
     try {
-      requireOwnHost(request)
+      people.requireOwnHost(request)
       people.requireOwnOrigin(request)
       return await work()
     } catch (error) {
@@ -87,7 +78,7 @@ export function teamPages(app: App, people: People) {
 
   const show = (request: Request, page: () => Response): Response => {
     try {
-      requireOwnHost(request)
+      people.requireOwnHost(request)
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error

@@ -1,7 +1,9 @@
 /** @module What routes and pages of people share, made once for a service: who is signed in, how often anybody may try, and what a request is. */
 import type { Actor, App } from '#features/app.ts'
+import { AppError } from '#platform/errors.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { requireOwnOrigin, type SessionGate } from '#platform/http/session.ts'
+import { isTrackingHost, publicHost } from '../domains/tracking-domain.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
 import type { Browser } from './login.ts'
 import { createResetRequests, type RequestReset } from './password-reset.ts'
@@ -15,6 +17,8 @@ export interface People {
   signedIn(request: Request): Actor | undefined
   /** The browser that asks. */
   browserOf(request: Request): Browser
+  /** Throws 404 under the tracking host of an account: nobody is to sign in, or see anything, under the name of another. */
+  requireOwnHost(request: Request): void
   /** Throws 403 when a browser says that a request comes from a page elsewhere. */
   requireOwnOrigin(request: Request): void
 }
@@ -24,6 +28,7 @@ export function createPeople(app: App, later: (work: Promise<void>) => void): Pe
   const sessions = createSessionGate(app)
   const attempts = createAttempts(app)
   const signedIn = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
+  const ownHost = publicHost(app.config)
   return {
     sessions,
     attempts,
@@ -34,6 +39,11 @@ export function createPeople(app: App, later: (work: Promise<void>) => void): Pe
       userAgent: request.headers.get('user-agent'),
       sessionId: signedIn(request)?.sessionId,
     }),
+    requireOwnHost: (request) => {
+      const { hostname } = new URL(request.url)
+      if (hostname !== ownHost && isTrackingHost(app.db, hostname))
+        throw new AppError(404, 'page_not_found', 'There is no such page here.')
+    },
     requireOwnOrigin: ({ headers }) => requireOwnOrigin(headers, app.config.publicUrl),
   }
 }
