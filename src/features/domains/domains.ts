@@ -90,9 +90,7 @@ const sql = prepared((db) => ({
   ),
   setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
   markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
-  close: db.prepare(
-    'UPDATE domains SET deleted_at = ?1, updated_at = ?1 WHERE account_id = ?2 AND deleted_at IS NULL',
-  ),
+  close: db.prepare('UPDATE domains SET deleted_at = ?1, updated_at = ?1 WHERE account_id = ?2 AND deleted_at IS NULL'),
   due: db.prepare<Row, [number, number, number, number]>(
     `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
   ),
@@ -298,5 +296,4 @@ export const dueDomains = (
 ): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, now, limit).map(domainOf)
 
 /** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
-export const closeDomains = (tx: Tx, accountId: number, now: Millis): void =>
-  void sql(tx.db).close.run(now, accountId)
+export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)

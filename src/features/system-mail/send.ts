@@ -81,15 +81,22 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
     if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
-    insertEmail(app, tx, actor, { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true } }, content, {
-      domainId: domain.id,
-      streamId,
-      sandbox: !domain.isVerified,
-      tracked: false,
-      suppressions: suppressionsOf(tx.db, actor, draft, streamId),
-      quotaMonth: null,
-      operationId: null,
-    })
+    insertEmail(
+      app,
+      tx,
+      actor,
+      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true } },
+      content,
+      {
+        domainId: domain.id,
+        streamId,
+        sandbox: !domain.isVerified,
+        tracked: false,
+        suppressions: suppressionsOf(tx.db, actor, draft, streamId),
+        quotaMonth: null,
+        operationId: null,
+      },
+    )
   })
   return true
 }

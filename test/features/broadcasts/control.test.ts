@@ -32,7 +32,8 @@ type Json = Record<string, unknown>
 const NEWS = { from_address: `ada@${VERIFIED}`, subject: 'News', text_body: 'Hello.' }
 const PAUSED = 'Paused; what was not tried before is not sent until it is resumed.'
 const CANCELLED = 'Cancelled; what was not tried before is not sent.'
-const ACCOUNT_PAUSED = 'The account is paused: The operator of the service paused it. Contact the operator of the service.'
+const ACCOUNT_PAUSED =
+  'The account is paused: The operator of the service paused it. Contact the operator of the service.'
 
 let made = 0
 async function listOf(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {

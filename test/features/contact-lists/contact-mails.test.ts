@@ -116,7 +116,10 @@ describe('the outbox', () => {
     await eventually(() => service.waiting().length === 0)
     await loop.stop()
     expect(service.audited('contact.confirmation_failed')).toEqual([
-      { count: 30, reason: 'The account is paused: The operator of the service paused it. Contact the operator of the service.' },
+      {
+        count: 30,
+        reason: 'The account is paused: The operator of the service paused it. Contact the operator of the service.',
+      },
     ])
     expect(await service.contact(list, 'c0@receiver.test')).toMatchObject({ status: 'pending' })
   })
