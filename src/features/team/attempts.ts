@@ -1,11 +1,13 @@
 /**
- * @module How often anybody may try to sign in, ask for a link or use one: by network and by user, in memory. A network from which the user is signed in
- * already has a count of its own, so that strangers who try his password do not lock him out.
+ * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by user, in memory. Wrong passwords make the
+ * next ones wait where they came from, so that a stranger keeps nobody out; those for one user from everywhere are bounded too, but for networks in which the
+ * user is signed in already. Wrong codes of the second factor count from everywhere: only who has the password can give one.
  */
 import type { App } from '#features/app.ts'
 import { tooMany } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { networkOf } from '#platform/network.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { listSessions } from './sessions.ts'
 import { findUserByEmail, userEmail } from './users.ts'
 
@@ -17,16 +19,28 @@ export interface Attempts {
   /** Makes the next attempts for this user wait, each time longer. */
   noteFailure(email: string, ipAddress: string): void
   noteSuccess(email: string, ipAddress: string): void
+  /** Whether a code of the second factor is to be looked at. Nobody is told that it was not: that would tell that the password was right. */
+  mayTryCode(email: string, ipAddress: string): boolean
+  /** Of a code that was looked at. */
+  noteCode(email: string, ipAddress: string, isRight: boolean): void
+  /** Of a user with a new password: codes that were tried with the old one count no longer. */
+  forgetCodes(email: string): void
   /** Whether one more mail may be sent to this address. */
   mayMail(email: string): boolean
   /** Whether a failure is to be told in the audit log: once a minute of a user. */
   mayTell(userId: number): boolean
 }
 
-/** Wrong passwords that cost nothing: people mistype. */
+/** Wrong ones that cost nothing, for people mistype; then a second, and twice as long each time. */
 const FREE_FAILURES = 5
-const LONGEST_WAIT_SECONDS = 60
+const LONGEST_WAIT_MS = minutes(1)
+/** Of codes there are only a million, of which three are right at any time. */
+const LONGEST_WAIT_FOR_CODES_MS = minutes(15)
 const MOST_REMEMBERED = 100_000
+/** A longer one is no address. */
+const LONGEST_KEY = 320
+/** The attempts for one user, from everywhere, are those of so many minutes of one network at once, then as many as those of one network. */
+const BURST_OF_USER_MINUTES = 5
 const MAILS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const TELLING: Rate = { burst: 1, ratePerSecond: 1 / 60 }
 
@@ -44,46 +58,70 @@ export function createAttempts(app: App): Attempts {
   const failures = new Map<string, Failures>()
   const { loginsPerMinute } = app.config
   const ofNetwork: Rate = { burst: loginsPerMinute, ratePerSecond: loginsPerMinute / 60 }
-  const ofUser: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }
+  const ofUserThere: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }
+  const ofUser: Rate = { burst: loginsPerMinute * BURST_OF_USER_MINUTES, ratePerSecond: loginsPerMinute / 60 }
 
   const take = (key: string, rate: Rate): void => {
     const decision = limiter.take(key, 1, rate)
     if (!decision.ok) throw tooOften(decision.retryAfterSeconds)
   }
-  const keyOf = (email: string, ipAddress: string): string => {
-    const key = userEmail(email)
-    const user = findUserByEmail(app.db, key)
-    const network = networkOf(ipAddress)
-    const isKnown =
+  const userKey = (email: string): string => userEmail(email).slice(0, LONGEST_KEY)
+  const codesKey = (email: string): string => `codes of ${userKey(email)}`
+  const isSignedInAt = (email: string, network: string): boolean => {
+    const user = findUserByEmail(app.db, email)
+    return (
       user !== undefined &&
       listSessions(app.db, user.id, app.clock.now()).some((session) => networkOf(session.ipAddress ?? '') === network)
-    return isKnown ? `user ${key} from ${network}` : `user ${key}`
+    )
+  }
+  /** Who tries: a user from a place. */
+  const keyOf = (email: string, ipAddress: string): { readonly key: string; readonly isKnown: boolean } => {
+    const network = networkOf(ipAddress)
+    const known = isSignedInAt(email, network)
+    return { key: `${userKey(email)} from ${known ? network : siteOf(network)}`, isKnown: known }
+  }
+  const codesKeyOf = (email: string, ipAddress: string): string => {
+    const { key, isKnown } = keyOf(email, ipAddress)
+    return isKnown ? `codes of ${key}` : codesKey(email)
+  }
+
+  const waitMs = (key: string): number => (failures.get(key)?.untilMs ?? 0) - app.clock.monotonicMs()
+  const fail = (key: string, longestMs: number): void => {
+    const count = (failures.get(key)?.count ?? 0) + 1
+    failures.delete(key)
+    if (failures.size >= MOST_REMEMBERED) {
+      const [oldest] = failures.keys()
+      if (oldest !== undefined) failures.delete(oldest)
+    }
+    const wait = count < FREE_FAILURES ? 0 : Math.min(longestMs, seconds(2 ** (count - FREE_FAILURES)))
+    failures.set(key, { count, untilMs: app.clock.monotonicMs() + wait })
   }
 
   return {
     requireNetwork: (ipAddress) => take(`network ${networkOf(ipAddress)}`, ofNetwork),
     requireUser(email, ipAddress) {
-      const key = keyOf(email, ipAddress)
-      const waitMs = (failures.get(key)?.untilMs ?? 0) - app.clock.monotonicMs()
-      if (waitMs > 0) throw tooOften(waitMs / 1000)
-      take(key, ofUser)
+      const { key, isKnown } = keyOf(email, ipAddress)
+      const wait = waitMs(key)
+      if (wait > 0) throw tooOften(wait / 1000)
+      take(`user ${key}`, ofUserThere)
+      if (!isKnown) take(`user ${userKey(email)}`, ofUser)
     },
-    noteFailure(email, ipAddress) {
-      const key = keyOf(email, ipAddress)
-      const count = (failures.get(key)?.count ?? 0) + 1
-      failures.delete(key)
-      if (failures.size >= MOST_REMEMBERED) {
-        const [oldest] = failures.keys()
-        if (oldest !== undefined) failures.delete(oldest)
-      }
-      const waitSeconds = count < FREE_FAILURES ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (count - FREE_FAILURES))
-      failures.set(key, { count, untilMs: app.clock.monotonicMs() + waitSeconds * 1000 })
+    noteFailure: (email, ipAddress) => fail(keyOf(email, ipAddress).key, LONGEST_WAIT_MS),
+    noteSuccess: (email, ipAddress) => void failures.delete(keyOf(email, ipAddress).key),
+    mayTryCode: (email, ipAddress) => waitMs(codesKeyOf(email, ipAddress)) <= 0,
+    noteCode(email, ipAddress, isRight) {
+      const key = codesKeyOf(email, ipAddress)
+      if (isRight) failures.delete(key)
+      else fail(key, LONGEST_WAIT_FOR_CODES_MS)
     },
-    noteSuccess: (email, ipAddress) => void failures.delete(keyOf(email, ipAddress)),
-    mayMail: (email) => mails.take(userEmail(email), 1, MAILS).ok,
+    forgetCodes: (email) => void failures.delete(codesKey(email)),
+    mayMail: (email) => mails.take(userKey(email), 1, MAILS).ok,
     mayTell: (userId) => telling.take(String(userId), 1, TELLING).ok,
   }
 }
+
+/** Where a network belongs: of IPv6 the first 48 bits, since whoever has them has 65,536 networks. */
+const siteOf = (network: string): string => (network.includes(':') ? network.split(':').slice(0, 3).join(':') : network)
 
 const tooOften = (retryAfterSeconds: number) =>
   tooMany('rate_limited', 'There were too many attempts; wait before the next.', retryAfterSeconds)

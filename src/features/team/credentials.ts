@@ -49,6 +49,7 @@ export async function changePassword(
     endOtherSessions(tx, user.id, sessionOf(actor))
     tellAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
+  attempts.forgetCodes(checked.email)
 }
 
 /** What an authenticator app is to be given; nothing is asked of it before `confirmTotp`. Throws 409 when there is a second factor already. */
@@ -97,7 +98,7 @@ export async function endTotp(
   const checked = await requirePassword(app, attempts, actor, { password: given.password, field: 'password' })
   if (checked.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
   const isDone = await app.commit.write((tx) => {
-    const user = takeFactors(app, tx, checked, given.code, actor.ipAddress ?? '')
+    const user = takeFactors(app, attempts, tx, checked, given.code, actor.ipAddress ?? '')
     if (!user) return false
     storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
     tellAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)

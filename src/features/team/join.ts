@@ -101,7 +101,7 @@ async function joinByPassword(
   const { email } = invitation
   const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
   const joined = await app.commit.write((tx) => {
-    const user = checked && takeFactors(app, tx, checked, code, browser.ipAddress)
+    const user = checked && takeFactors(app, attempts, tx, checked, code, browser.ipAddress)
     return user && accept(app, tx, invitation, user, browser)
   })
   if (joined) return joined

@@ -53,7 +53,7 @@ export async function login(app: App, attempts: Attempts, given: Credentials, br
   attempts.requireNetwork(browser.ipAddress)
   const user = await checkPassword(app, attempts, given, browser)
   const signedIn = await app.commit.write((tx) => {
-    const current = user && takeFactors(app, tx, user, given.code, browser.ipAddress)
+    const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
     const [membership] = current ? membershipsOf(tx.db, current.id) : []
     if (!current || !membership) return undefined
     return signIn(app, tx, current, membership, browser, 'password')
@@ -81,10 +81,11 @@ export async function checkPassword(
 
 /**
  * The user, when the password that was checked is still the one, and the second factor is right where there is one. Undefined also when somebody else used
- * the same code meanwhile. In the transaction that lets the user in.
+ * the same code meanwhile, and while wrong codes make others wait. In the transaction that lets the user in.
  */
 export function takeFactors(
   app: App,
+  attempts: Attempts,
   tx: Tx,
   checked: User,
   code: string | null | undefined,
@@ -93,7 +94,9 @@ export function takeFactors(
   const user = findUser(tx.db, checked.id)
   if (!user || user.passwordHash !== checked.passwordHash) return undefined
   if (user.totpEnabledAt === null) return user
-  const kind = takeCode(app, tx, user, code ?? '', app.clock.now())
+  if (!code || !attempts.mayTryCode(user.email, ipAddress)) return undefined
+  const kind = takeCode(app, tx, user, code, app.clock.now())
+  attempts.noteCode(user.email, ipAddress, kind !== undefined)
   if (kind === undefined) return undefined
   if (kind === 'recovery') tellAccounts(app, tx, user, 'user.recovery_code_used', ipAddress)
   return user

@@ -89,8 +89,8 @@ If it was not you, do nothing: your password stays as it is.
     })
   }
   return (email, ipAddress) => {
+    // Not by user: whoever tries passwords must not keep the user from a new one.
     attempts.requireNetwork(ipAddress)
-    attempts.requireUser(email, ipAddress)
     if (running >= MOST_AT_ONCE) return app.log.warn({}, 'a request for a new password was dropped: there are too many')
     running++
     later(
@@ -122,6 +122,7 @@ export async function confirmReset(
     if (!user) throw invalidLink()
     setPassword(app, tx, user, passwordHash, ipAddress)
   })
+  attempts.forgetCodes(email)
 }
 
 function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddress: string): void {

@@ -151,7 +151,7 @@ describe('a link for a new password', () => {
   })
 
   test('is asked for as rarely as signing in, and sent to one address five times an hour', async () => {
-    await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '20' } })
+    await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '10' } })
     const statuses: number[] = []
     for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
     expect(statuses).toEqual([...Array(10).fill(202), 429])
@@ -174,8 +174,8 @@ const codeAt = (secret: string, when: Millis): string =>
   new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: when })
 
 /** A user who uses an authenticator app, and is signed in. No code of now was used. */
-async function createFactor(): Promise<Factor> {
-  const service = await createService()
+async function createFactor(options: TestAppOptions = {}): Promise<Factor> {
+  const service = await createService(options)
   const session = await signIn(service, ADA)
   const begun = await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })
   const secret = String(at(begun.body, 'data', 'secret'))
@@ -248,6 +248,26 @@ describe('the second factor', () => {
     expect(at(me.body, 'data', 'user', 'recovery_codes_left')).toBe(9)
     expect(told(service, used).filter((action) => action === 'user.recovery_code_used')).toHaveLength(1)
     expect(addressesOf(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
+  })
+
+  test('is not found out by who has the password and tries codes from many networks; a new password ends the wait', async () => {
+    await using factor = await createFactor({ settings: { ...OFTEN, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    const { service, code } = factor
+    const from = (ip: string, given: object) =>
+      post(service.url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given }, { 'x-forwarded-for': ip })
+    for (let i = 1; i <= 10; i++) {
+      expect((await from(`198.51.100.${i}`, { code: '000000' })).status).toBe(401)
+      service.clock.advance(minutes(1))
+    }
+    // The eleventh is wrong like those before; the next, though right, is not looked at.
+    const wrong = await from('198.51.100.77', { code: '000000' })
+    const right = await from('198.51.100.78', { code: code() })
+    const answers = [wrong, right].map(({ status, body }) => ({ status, code: at(body, 'code') }))
+    expect(answers).toEqual(Array(2).fill({ status: 401, code: 'invalid_login' }))
+    expect((await from('127.0.0.1', { code: code() })).status).toBe(200)
+    const token = tokenIn(await resetUser(service.app, ADA))
+    await post(service.url, '/v1/auth/password-reset/confirm', { token, password: OTHER })
+    expect((await from('198.51.100.79', { password: OTHER, code: code(1) })).status).toBe(200)
   })
 
   test('stays in use when the password is set by a link', async () => {

@@ -166,21 +166,43 @@ describe('how often', () => {
     expect((await from('2001:db8::ffff', 'no@people.test')).status).toBe(401)
   })
 
-  test('one user is tried half as often from all networks together, known or not; from where he is signed in he still gets in', async () => {
+  /** Tries a password for a user from an address. */
+  const tryFrom = ({ url }: Service, ip: string, email: string, password: string) =>
+    post(url, '/v1/auth/login', { email, password }, { 'x-forwarded-for': ip })
+
+  test('one user, known or not, is tried half as often from one network, an IPv6 /48 counting as one', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
-    const from = (ip: string, email: string, password: string) =>
-      post(service.url, '/v1/auth/login', { email, password }, { 'x-forwarded-for': ip })
-    expect((await from('192.0.2.200', ADA, PASSWORD)).status).toBe(200)
     for (const email of [ADA, 'nobody@people.test']) {
       const statuses: number[] = []
-      for (let i = 1; i <= 7; i++) statuses.push((await from(`192.0.2.${i}`, email, 'wrong')).status)
-      expect([email, statuses]).toEqual([
-        email,
-        [...Array(email === ADA ? 4 : 5).fill(401), ...Array(email === ADA ? 3 : 2).fill(429)],
-      ])
+      for (let i = 1; i <= 7; i++) statuses.push((await tryFrom(service, `2001:db8:0:${i}::1`, email, 'wrong')).status)
+      expect([email, statuses]).toEqual([email, [...Array(5).fill(401), 429, 429]])
     }
-    expect((await from('192.0.2.200', ADA, PASSWORD)).status).toBe(200)
   })
+
+  test('a stranger who tries all he can keeps the user neither from signing in elsewhere nor from a new password', async () => {
+    await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    const statuses = new Set<number>()
+    for (let second = 0; second < 600; second += 5) {
+      statuses.add((await tryFrom(service, '192.0.2.66', ADA, 'wrong')).status)
+      service.clock.advance(5000)
+    }
+    expect(statuses).toEqual(new Set([401, 429]))
+    expect((await tryFrom(service, '192.0.2.1', ADA, PASSWORD)).status).toBe(200)
+    const asked = await post(service.url, '/v1/auth/password-reset', { email: ADA }, { 'x-forwarded-for': '192.0.2.2' })
+    expect(asked.status).toBe(202)
+  })
+
+  test('one user, known or not, is tried fifty times from all networks together; from where he is signed in he still gets in', async () => {
+    await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
+    for (const email of [ADA, 'nobody@people.test']) {
+      const statuses: number[] = []
+      for (let i = 1; i <= 52; i++) statuses.push((await tryFrom(service, `192.0.2.${i}`, email, 'wrong')).status)
+      const taken = email === ADA ? 49 : 50
+      expect([email, statuses]).toEqual([email, [...Array(taken).fill(401), ...Array(52 - taken).fill(429)]])
+    }
+    expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
+  }, 30_000)
 
   test('after five wrong ones each next has to wait longer, up to a minute', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
