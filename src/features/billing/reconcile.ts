@@ -86,7 +86,8 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
   inTurn(app, customerId, async () => {
     if (eventId !== undefined && isEventApplied(app, eventId)) return
     const before = billingOfCustomer(app.db, customerId)
-    const bought = before && !before.isDeleted ? await boughtBy(app, customerId, before) : undefined
+    const bought =
+      before && !before.isDeleted ? await boughtBy(app, customerId, before, eventId !== undefined) : undefined
     await app.commit.write((tx) => {
       const now = app.eventTime()
       if (eventId !== undefined) sql(tx.db).note.run(eventId, now)
@@ -120,9 +121,18 @@ interface Bought {
   readonly isSettled: boolean
 }
 
-function boughtBy(app: App, customerId: string, before: BillingState): Promise<Bought> {
+/** Undefined: Stripe does not know the customer, and nothing told us so. A key of another account of Stripe must not take everybody's plan away. */
+function boughtBy(app: App, customerId: string, before: BillingState, isTold: boolean): Promise<Bought | undefined> {
   return withStripe(app, async (stripe) => {
-    const subscription = newest(await liveOf(app, stripe, customerId))
+    const live = await liveOf(app, stripe, customerId)
+    if (live === undefined && !isTold) {
+      app.log.error(
+        { account: before.accountUuid },
+        'Stripe does not know a customer; is TASSIS_STRIPE_KEY of the right account?',
+      )
+      return undefined
+    }
+    const subscription = newest(live ?? [])
     if (!subscription) return { subscription, isSettled: false }
     // Once settled, a subscription stays so.
     const isKnown = subscription.id === before.subscriptionId && !before.quotaHeld
@@ -130,7 +140,8 @@ function boughtBy(app: App, customerId: string, before: BillingState): Promise<B
   })
 }
 
-async function liveOf(app: App, stripe: Stripe, customerId: string): Promise<Listed[]> {
+/** Undefined: there is no such customer. */
+async function liveOf(app: App, stripe: Stripe, customerId: string): Promise<Listed[] | undefined> {
   try {
     // Without those that have ended.
     const { data } = shaped(
@@ -141,7 +152,7 @@ async function liveOf(app: App, stripe: Stripe, customerId: string): Promise<Lis
     )
     return data.filter(({ customer, status }) => customerOf(customer) === customerId && LIVE.includes(status))
   } catch (error) {
-    if (isMissing(error)) return []
+    if (isMissing(error)) return undefined
     throw error
   }
 }

@@ -277,6 +277,17 @@ describe('events', () => {
   })
 })
 
+test('a key of another account of Stripe, which knows none of the customers, takes no plan away; an event that says so does', async () => {
+  await using billing = await createBillingApi()
+  await billing.buy({ paid: [4900] })
+  await reconcileAll(billing.service.app, new AbortController().signal)
+  billing.stripe.customers.clear()
+  await reconcileAll(billing.service.app, new AbortController().signal)
+  expect(await billing.state()).toEqual(PRO)
+  expect(await billing.tell('customer.subscription.deleted')).toBe(200)
+  expect(await billing.state()).toMatchObject({ plan: 'free' })
+})
+
 describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
   test.each([
     ['another secret', { secret: 'whsec_of_somebody_else' }, 0],
