@@ -19,7 +19,7 @@ import { type JsonOption, withJson, withLimit } from './options.ts'
 import { counted, print, printable, report, shortened, table, utc } from './output.ts'
 
 const LONGEST_REASON = 300
-/** Emails that are looked at to say how much is held: some 50 ms. */
+/** Open recipients that are looked at to say how much is held: some 50 ms. */
 const MOST_COUNTED = 20_000
 
 interface ShownPause {
@@ -44,7 +44,7 @@ const pause = operation(
 
 interface ShownResume {
   readonly account: string
-  /** Recipients whose mail is released; null: more than were counted. */
+  /** Recipients whose mail is released, as far as they were counted. */
   readonly released: number
   readonly released_is_at_least: boolean
   /** Why it may not send all the same; null: it may. */
@@ -55,7 +55,7 @@ const resume = operation(
   'accounts.resume',
   async ({ opened: { app } }, { account }: { account: string }): Promise<ShownResume> => {
     const actor = operatorOf(app, account)
-    const held = countHeld(app.db, actor.accountId, MOST_COUNTED)
+    const { held, isAll } = countHeld(app.db, actor.accountId, MOST_COUNTED)
     const isResumed = await app.commit.write((tx) => resumeAccount(app, tx, actor))
     const { name } = accountOfActor(app.config, app.db, actor.accountId)
     if (!isResumed) throw conflict('account_not_paused', `The account ${name} is not paused.`)
@@ -63,7 +63,7 @@ const resume = operation(
     return {
       account: name,
       released: stillStopped === null ? held : 0,
-      released_is_at_least: held >= MOST_COUNTED,
+      released_is_at_least: !isAll,
       still_stopped: stillStopped,
     }
   },
@@ -143,7 +143,7 @@ const show = operation('accounts.show', ({ opened: { app } }, { account }: { acc
     used_this_month: usedInMonth(db, accountId, monthOf(app.clock.now())),
     stopped: stopOf(db, accountId) ?? null,
     paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
-    held: countHeld(db, accountId, MOST_COUNTED),
+    held: countHeld(db, accountId, MOST_COUNTED).held,
     judged: isJudgedPlan(config, found.plan),
     last_24_hours: {
       delivered,
@@ -213,7 +213,7 @@ export function addPauseCommands(accounts: Command): void {
 function resumed({ account, released, released_is_at_least, still_stopped }: ShownResume): string {
   const name = printable(account)
   if (still_stopped !== null) return `Resumed ${name}, but it still may not send. ${printable(still_stopped)}`
-  if (released === 0) return `Resumed ${name}. No mail was held.`
+  if (released === 0 && !released_is_at_least) return `Resumed ${name}. No mail was held.`
   return `Resumed ${name}. ${released_is_at_least ? 'At least ' : ''}${counted(released, 'recipient')} whose mail was held ${
     released === 1 ? 'is' : 'are'
   } sent to now.`

@@ -45,9 +45,9 @@ const sql = prepared((db) => ({
   release: db.prepare<{ lane: string }, [number, string, number]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
   ),
-  held: db.prepare<{ n: number }, [number, number, number]>(
-    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE account_id = ? AND status = ? LIMIT ?) open JOIN recipients ON email_id = open.id
-     WHERE ${IS_HELD}`,
+  held: db.prepare<{ held: number | null; looked: number }, [number, number, number]>(
+    `SELECT sum(${IS_HELD}) AS held, count(*) AS looked FROM (SELECT recipients.status, next_at, last_error FROM emails
+     JOIN recipients ON email_id = emails.id WHERE account_id = ? AND emails.status = ? LIMIT ?) AS recipients`,
   ),
 }))
 
@@ -108,6 +108,11 @@ export function releaseSlice(
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
 }
 
-/** How many recipients are held, of up to `mostEmails` open emails of each kind. */
-export const countHeld = (db: Database, accountId: number, mostEmails: number): number =>
-  MAY_HOLD.reduce((sum, status) => sum + (sql(db).held.get(accountId, status, mostEmails)?.n ?? 0), 0)
+/** How many recipients of an account are held, of up to `most` that are open of each kind; `isAll` says whether those are all. */
+export function countHeld(db: Database, accountId: number, most: number): { held: number; isAll: boolean } {
+  const counts = MAY_HOLD.map((status) => sql(db).held.get(accountId, status, most))
+  return {
+    held: counts.reduce((sum, count) => sum + (count?.held ?? 0), 0),
+    isAll: counts.every((count) => (count?.looked ?? 0) < most),
+  }
+}

@@ -6,7 +6,7 @@ import { holdLane } from '#features/delivery/claim.ts'
 import { startReleaser } from '#features/delivery/held.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
-import { releaseSlice } from '#features/emails/account-moves.ts'
+import { countHeld, releaseSlice } from '#features/emails/account-moves.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { giveWay, ManualClock } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
@@ -234,6 +234,8 @@ test('a slice of what is released is bounded by recipients, however many an emai
   await pause(app, actor)
   clock.advance(hours(1))
   await eventually(() => waiting(app).every(({ lastError }) => lastError?.startsWith('Held: ')))
+  expect(countHeld(app.db, actor.accountId, 1000)).toEqual({ held: 250, isAll: true })
+  expect(countHeld(app.db, actor.accountId, 60)).toEqual({ held: 60, isAll: false })
   const released: number[] = []
   let place: Parameters<typeof releaseSlice>[2]
   do {
