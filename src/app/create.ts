@@ -140,8 +140,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         }
       },
     })
-    const content = new ContentStore(join(config.dataDir, 'content'), committerOptions)
-    const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), committerOptions)
+    const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
+    const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
     const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
       openCaptureStore({
         dataDir: config.dataDir,

@@ -14,6 +14,7 @@ import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.
 import { audit } from '../audit-logs/audit.ts'
 import type { ContactList } from '../contacts/lists.ts'
 import { contactStatusCode } from '../contacts/status.ts'
+import { referTo } from '../content/garbage.ts'
 import { requireDiskSpace, requireQuota, requireSendable } from '../emails/accept.ts'
 import { isPlain, sharedDataJson } from '../emails/broadcast-data.ts'
 import { type Draft, draftOf } from '../emails/draft.ts'
@@ -215,7 +216,7 @@ async function insertFixing(
   const refs = await app.content.put(bodies, app.clock.now())
   const htmlRef = draft.html ? (refs.shift() ?? null) : null
   const textRef = draft.text ? (refs.shift() ?? null) : null
-  return app.commit.write((tx) => {
+  const write = (tx: Tx): number => {
     const now = app.eventTime()
     const row = sql(tx.db).insert.get(
       actor.accountId,
@@ -240,7 +241,8 @@ async function insertFixing(
     if (!row) throw new Error('the broadcast was not stored')
     fixingHere(app).add(row.id)
     return row.id
-  })
+  }
+  return referTo(app, { content: [htmlRef, textRef] }, () => app.commit.write(write))
 }
 
 /**

@@ -32,3 +32,22 @@ export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: D
   }
   if (hasAny) tx.afterCommit(() => app.contentDropped.emit())
 }
+
+/**
+ * Writes rows that are to refer to parts which were stored for them. When that fails, the parts are noted, since nothing may refer to them: what was refused
+ * does not stay. What a crash leaves here is found by the look through whole months.
+ * @param write one transaction
+ */
+export async function referTo<T>(
+  app: Pick<App, 'commit' | 'contentDropped'>,
+  stored: DroppedRefs,
+  write: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    // The error that is told is the first one; when nothing can be written, this cannot either.
+    await app.commit.write((tx) => dropContent(app, tx, stored)).catch(() => undefined)
+    throw error
+  }
+}

@@ -63,7 +63,10 @@ export async function sweep(app: App, ending?: AbortSignal): Promise<number> {
 
 async function sweepAll(app: App, ending: AbortSignal | undefined): Promise<number> {
   let left = 0
-  for (const store of STORES) left += await sweepStore(app, store, ending)
+  for (const store of STORES) {
+    await app[store].removeStrays(ending)
+    left += await sweepStore(app, store, ending)
+  }
   return left
 }
 
@@ -80,6 +83,8 @@ async function sweepStore(app: App, store: StoreName, ending: AbortSignal | unde
       store,
       candidates: Float64Array.from(noted, ({ ref }) => ref),
     })
+    // What let go of them is on disk as well, before they go.
+    await app.commit.barrier()
     const kept = await forget(app, store, unheld, ending)
     if (ending?.aborted) return stay
     const staying = new Set(kept)
@@ -121,13 +126,18 @@ async function sweepMonth(app: App, ending: AbortSignal): Promise<boolean> {
     const current = app[store].monthOf(now - WHOLE_AFTER_MS)
     for (const { month, first } of app[store].ranges()) {
       const key = wholeKey(store, month)
-      if (month >= current || now - Number(getMeta(app.db, key) ?? 0) < WHOLE_EVERY_MS) continue
+      // One of the future is of a clock that was wrong.
+      const sinceMs = now - Number(getMeta(app.db, key) ?? 0)
+      if (month >= current || (sinceMs >= 0 && sinceMs < WHOLE_EVERY_MS)) continue
+      // Of newer ones the row may not be written yet.
+      const below = app[store].settledBelow(month)
       await app.commit.barrier()
       const unheld = await scanHeld({
         databasePath: join(app.config.dataDir, 'tassis.db'),
         store,
-        candidates: { folder: folderOf(app, store), month: monthOfRef(first) },
+        candidates: { folder: folderOf(app, store), month: monthOfRef(first), below },
       })
+      await app.commit.barrier()
       await forget(app, store, unheld, ending)
       if (!ending.aborted) await app.commit.write((tx) => setMeta(tx.db, key, String(now)))
       if (unheld.length > 0)
@@ -140,7 +150,9 @@ async function sweepMonth(app: App, ending: AbortSignal): Promise<boolean> {
 
 /** Starts the loop that sweeps. */
 export function startSweeper(app: App): DueLoop {
-  let dueAt: Millis = app.clock.now() + (hasGarbage(app.db) ? AGAIN_MS : LONGEST_MS)
+  // The first one also for the files that a crash left.
+  let isFirst = true
+  let dueAt: Millis = app.clock.now() + AGAIN_MS
   const loop = startDueLoop({
     name: 'sweep content',
     clock: app.clock,
@@ -148,7 +160,8 @@ export function startSweeper(app: App): DueLoop {
     step: async (ending) => {
       const now = app.clock.now()
       if (now < dueAt) return dueAt
-      const left = hasGarbage(app.db) ? await sweep(app, ending) : 0
+      const left = isFirst || hasGarbage(app.db) ? await sweep(app, ending) : 0
+      isFirst = false
       const isBusy = left === 0 && (await sweepMonth(app, ending))
       dueAt = app.clock.now() + (left > 0 ? AGAIN_MS : isBusy ? 0 : LONGEST_MS)
       return dueAt

@@ -22,6 +22,7 @@ import {
   takeQuota,
 } from '../accounts/accounts.ts'
 import { hasTracking } from '../accounts/plans.ts'
+import { dropContent, referTo } from '../content/garbage.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { countDaily } from '../events/figures.ts'
 import { type EventData, record } from '../events/record.ts'
@@ -118,9 +119,13 @@ export async function acceptEmail(
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
   const content = await storeContent(app, draft)
-  return await app.commit.write((tx) => {
+  const refs = { content: refsOf(content) }
+  const write = (tx: Tx): Accepted => {
     const earlier = findReplay(app, actor, draft.idempotency)
-    if (earlier) return earlier
+    if (earlier) {
+      dropContent(app, tx, refs)
+      return earlier
+    }
     const context = requireSendable(app, actor, draft)
     const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
@@ -129,7 +134,8 @@ export async function acceptEmail(
     const response = insertEmail(app, tx, actor, draft, content, placement)
     also(tx, response)
     return { response, replayed: false, mismatch: false }
-  })
+  }
+  return referTo(app, refs, () => app.commit.write(write))
 }
 
 /** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */
@@ -243,6 +249,13 @@ export async function storeContent(app: App, draft: Draft): Promise<StoredConten
     sizeBytes: [...bodies, ...draft.attachments.map((a) => a.content)].reduce((sum, part) => sum + part.length, 0),
   }
 }
+
+/** References of what was stored. */
+export const refsOf = ({ htmlRef, textRef, attachments }: StoredContent): (number | null)[] => [
+  htmlRef,
+  textRef,
+  ...attachments.map(({ ref }) => ref),
+]
 
 export interface Placement {
   readonly domainId: number

@@ -8,12 +8,14 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
 import {
   durable,
   findReplay,
   insertEmail,
+  refsOf,
   requireDiskSpace,
   requireQuota,
   requireSendable,
@@ -86,17 +88,33 @@ export async function acceptBatch(
       () => sumToCount(withSuppressions(app.db, actor, placed), unsuppressed),
     )
   }
-  const items = await Promise.all(
-    rendered.map(
-      async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
-    ),
-  )
-  return await app.commit.write((tx) => {
+  const items = await storeItems(app, rendered)
+  const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
+  const write = (tx: Tx): BatchResponse => {
     const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
-    if (earlier) return earlier
+    if (earlier) {
+      dropContent(app, tx, refs)
+      return earlier
+    }
     const response = insertBatch(app, tx, actor, items, errors, input.emails.length)
     if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
+  }
+  return referTo(app, refs, () => app.commit.write(write))
+}
+
+async function storeItems(app: App, items: readonly CheckedItem[]): Promise<StoredItem[]> {
+  const stored = await Promise.allSettled(
+    items.map(
+      async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
+    ),
+  )
+  const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  const refs = done.flatMap(({ content }) => (content ? refsOf(content) : []))
+  const failed = stored.find((each) => each.status === 'rejected')
+  return referTo(app, { content: refs }, async () => {
+    if (failed) throw failed.reason
+    return done
   })
 }
 
@@ -241,6 +259,8 @@ function insertBatch(
 ): BatchResponse {
   const errors = [...earlierErrors]
   const placed = withSuppressions(tx.db, actor, place(app, actor, items, errors))
+  const refused = new Set(items).difference(new Set(placed.map(({ item }) => item)))
+  for (const { content } of refused) if (content) dropContent(app, tx, { content: refsOf(content) })
   const recipients = sumToCount(placed, unsuppressed)
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
@@ -257,6 +277,7 @@ function insertBatch(
   })
   const data = placed.map(({ item: { draft, content, idempotency }, placement, suppressions }): SendResponse => {
     const replay = findReplay(app, actor, idempotency)
+    if (replay && content) dropContent(app, tx, { content: refsOf(content) })
     if (replay) return replay.response
     if (!placement || !draft || !content) throw new Error('an earlier email of the batch is gone')
     return insertEmail(app, tx, actor, draft, content, {

@@ -1,8 +1,10 @@
 /** @module Takes a message from the listener: on disk first, with its row in the queue, then it may be answered with 250. */
 import type { App } from '#features/app.ts'
 import type { TakenMessage } from '#features/received.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { insufficientStorage } from '#platform/errors.ts'
+import { referTo } from '../content/garbage.ts'
 
 const sql = prepared((db) => ({
   insert: db.prepare(
@@ -23,7 +25,7 @@ export async function receiveMessage(app: App, message: TakenMessage): Promise<v
       ? (await app.rawMail.put([content.bytes], now))[0]
       : await app.rawMail.adopt({ path: content.path, hash: content.hash, sizeBytes }, now)
   if (rawRef === undefined) throw new Error('a raw message was not stored')
-  await app.commit.write((tx) => {
+  const write = (tx: Tx): void => {
     sql(tx.db).insert.run(
       message.mailFrom,
       JSON.stringify(message.destinations),
@@ -35,5 +37,6 @@ export async function receiveMessage(app: App, message: TakenMessage): Promise<v
       app.eventTime(),
     )
     tx.afterCommit(() => app.mailReceived.emit())
-  })
+  }
+  await referTo(app, { rawMail: [rawRef] }, () => app.commit.write(write))
 }

@@ -6,12 +6,14 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { systemActor } from '../audit-logs/audit.ts'
+import { dropContent, referTo } from '../content/garbage.ts'
 import { findSendingDomain } from '../domains/sending.ts'
-import { findReplay, insertEmail, requireDiskSpace, storeContent, suppressionsOf } from '../emails/accept.ts'
+import { findReplay, insertEmail, refsOf, requireDiskSpace, storeContent, suppressionsOf } from '../emails/accept.ts'
 import { draftOf } from '../emails/draft.ts'
 import { DEFAULT_STREAM, findStream } from '../streams/streams.ts'
 
@@ -76,8 +78,12 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
   )
   const content = await storeContent(app, draft)
-  await app.commit.write((tx) => {
-    if (findReplay(app, actor, draft.idempotency)) return
+  const refs = { content: refsOf(content) }
+  const write = (tx: Tx): void => {
+    if (findReplay(app, actor, draft.idempotency)) {
+      dropContent(app, tx, refs)
+      return
+    }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
     if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
@@ -97,7 +103,8 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
         operationId: null,
       },
     )
-  })
+  }
+  await referTo(app, refs, () => app.commit.write(write))
   return true
 }
 

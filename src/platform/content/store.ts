@@ -5,13 +5,13 @@
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Millis } from '../clock.ts'
+import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
 import { sha256 } from '../crypto.ts'
 import { Committer, type CommitterOptions, storageError } from '../db/commit.ts'
 import { openDatabase, prepared } from '../db/open.ts'
-import { minutes } from '../units.ts'
+import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
 import {
   type ContentReader,
   createContentReader,
@@ -35,8 +35,8 @@ const LARGEST_INLINE_BYTES = 256 * 1024
  */
 const SMALLEST_INDEXED_BYTES = 16 * 1024
 const MOST_REMEMBERED = 10_000
-/** From a part to the row that refers to it: far longer than any request has, and rendering and storing between. */
-const GIVEN_AGAIN_MS = minutes(5)
+/** Files looked at without a turn for others. */
+const FILES_AT_ONCE = 100
 /** Below this, compressing saves nothing. */
 const SMALLEST_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
@@ -84,48 +84,46 @@ interface Prepared {
 
 export class ContentStore {
   readonly #folder: string
+  readonly #onItsWay: OnItsWay
   readonly #options: CommitterOptions
   readonly #months = new Map<number, Committer>()
   readonly #reader: ContentReader
   /** Small parts stored lately: hash and month -> row. */
   readonly #remembered = new Map<string, number>()
-  /** Parts that were there when somebody stored the same, and when: a row that refers to one may not be written yet. */
-  readonly #givenAgain = new Map<ContentRef, Millis>()
+  /** Who stores into a month at the moment. */
+  readonly #storing = new Map<number, number>()
+  readonly #dropping = new Map<number, Promise<void>>()
+  /** A crash may have left files without a row, and so may a failure. */
+  #mayHaveStrays = true
   /** Files that a part is being stored in, by path, until its row is on disk. */
   readonly #filling = new Map<string, number>()
 
   /** @param folder made when it is missing */
-  constructor(folder: string, options: CommitterOptions = {}) {
+  constructor(folder: string, options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs'> } = {}) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
     this.#options = options
+    this.#onItsWay = createOnItsWay(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
   }
 
   /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
   async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    const month = monthOf(now)
-    const files: string[] = []
-    try {
+    return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#month(month)
       const ready: Prepared[] = []
       for (const part of parts) {
         const prepared = packed(part)
         ready.push(prepared)
-        if (prepared.encoding === ENCODING.file) {
-          files.push(this.#fill(month, prepared.hash))
-          await this.#storeFile(part, month, prepared.hash)
-        }
+        if (prepared.encoding !== ENCODING.file) continue
+        fill(prepared.hash)
+        await this.#storeFile(part, month, prepared.hash)
       }
-      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part, now)))
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)))
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
-    } catch (error) {
-      throw storageError(error)
-    } finally {
-      for (const path of files) this.#filled(path)
-    }
+    })
   }
 
   /**
@@ -133,9 +131,8 @@ export class ContentStore {
    * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis): Promise<ContentRef> {
-    const month = monthOf(now)
-    const target = this.#fill(month, hash)
-    try {
+    return this.#storingIn(monthOf(now), async (month, fill) => {
+      const target = fill(hash)
       const committer = this.#month(month)
       await this.#makeMonthFolder(month)
       // Over the same part, if it is there: what is in it is the same.
@@ -146,35 +143,60 @@ export class ContentStore {
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
         if (!row) throw new Error('a content part was not stored')
-        if (known) this.#givenAgain.set(refOf(month, known.id), now)
+        this.#give(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       })
       // What the database holds needs no file.
       if (isInline) await rm(target, { force: true })
       return refOf(month, id)
+    })
+  }
+
+  /** What is stored into a month, which nobody drops meanwhile. When it fails, the files that it made go; errors of a full disk become 507. */
+  async #storingIn<T>(
+    month: number,
+    store: (month: number, fill: (hash: Uint8Array) => string) => Promise<T>,
+  ): Promise<T> {
+    await this.#dropping.get(month)
+    this.#storing.set(month, (this.#storing.get(month) ?? 0) + 1)
+    const filling = new Map<string, Uint8Array>()
+    const end = (): void => {
+      for (const path of filling.keys()) this.#filled(path)
+      const left = (this.#storing.get(month) ?? 1) - 1
+      if (left === 0) this.#storing.delete(month)
+      else this.#storing.set(month, left)
+    }
+    try {
+      const stored = await store(month, (hash) => {
+        const path = partFile(this.#folder, month, hash)
+        if (!filling.has(path)) this.#filling.set(path, (this.#filling.get(path) ?? 0) + 1)
+        filling.set(path, hash)
+        return path
+      })
+      end()
+      return stored
     } catch (error) {
+      end()
+      for (const hash of filling.values()) this.#removeStray(month, hash)
       throw storageError(error)
-    } finally {
-      this.#filled(target)
     }
   }
 
   /**
    * Removes parts that nothing refers to any more, with their files; a month of before `now` that has none left goes as a whole. One that `put` or `adopt`
-   * gave out again within the last minutes stays, since what refers to it may not be written yet.
+   * gave out again within the last minutes stays, since what refers to it may not be written yet. Of new ones no row has let go: `settledBelow`.
    * @returns those that stay
    */
   async forget(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
-    for (const [ref, at] of this.#givenAgain) if (now - at > GIVEN_AGAIN_MS) this.#givenAgain.delete(ref)
     const kept: ContentRef[] = []
     for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
-      if (!existsSync(this.#path(month))) continue
+      if (!existsSync(this.#path(month)) || this.#dropping.has(month)) continue
       const { files, isEmpty } = await this.#month(month).write((tx) => {
         const { remove, part, clear, any } = sql(tx.db)
         const ids = new Set<number>()
         const hashes: Uint8Array[] = []
         for (const ref of ofMonth) {
-          if (this.#givenAgain.has(ref)) {
+          if (this.#onItsWay.wasGivenAgain(ref)) {
             kept.push(ref)
             continue
           }
@@ -190,16 +212,14 @@ export class ContentStore {
         return { files: hashes, isEmpty: any.get() === null }
       })
       for (const hash of files) this.#removeFile(month, hash)
-      if (isEmpty && month < monthOf(now)) await this.#drop(month)
+      if (isEmpty && month < monthOf(now) && !this.#storing.has(month)) await this.#drop(month)
     }
     return kept
   }
 
   /** The month of every database that there is, with its references from the first to the last; `@returns` none of a month without parts. */
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
-    const months = new Set(readdirSync(this.#folder).map(monthOfName))
-    return [...months].flatMap((month) => {
-      if (month === undefined || !existsSync(this.#path(month))) return []
+    return this.#present().flatMap((month) => {
       const last = sql(this.#month(month).db).last.get()?.id ?? 0
       return last === 0 ? [] : [{ month, first: refOf(month, 1), last: refOf(month, last) }]
     })
@@ -207,10 +227,15 @@ export class ContentStore {
 
   /** The committers of all months, opened if need be: for upkeep of their files. */
   committers(): Committer[] {
+    return this.#present().map((month) => this.#month(month))
+  }
+
+  /** Months with a database that stays. */
+  #present(): number[] {
     const months = new Set(readdirSync(this.#folder).map(monthOfName))
-    return [...months].flatMap((month) =>
-      month === undefined || !existsSync(this.#path(month)) ? [] : [this.#month(month)],
-    )
+    return [...months].filter(
+      (month) => month !== undefined && existsSync(this.#path(month)) && !this.#dropping.has(month),
+    ) as number[]
   }
 
   /**
@@ -222,11 +247,20 @@ export class ContentStore {
     const old = [...new Set(readdirSync(this.#folder).map(monthOfName))].filter(
       (month) => month !== undefined && month < first,
     )
-    for (const month of old) if (month !== undefined) await this.#drop(month)
+    for (const month of old) if (month !== undefined && !this.#storing.has(month)) await this.#drop(month)
     return old.length
   }
 
   async #drop(month: number): Promise<void> {
+    const drop = this.#dropNow(month).finally(() => this.#dropping.delete(month))
+    this.#dropping.set(
+      month,
+      drop.catch(() => undefined),
+    )
+    await drop
+  }
+
+  async #dropNow(month: number): Promise<void> {
     const committer = this.#months.get(month)
     this.#months.delete(month)
     await committer?.close()
@@ -239,20 +273,67 @@ export class ContentStore {
     this.#remembered.clear()
   }
 
-  #insert(db: Database, month: number, part: Prepared, now: Millis): number {
+  #insert(db: Database, month: number, part: Prepared): number {
     const { find, insert } = sql(db)
     const isSmall = part.sizeBytes < SMALLEST_INDEXED_BYTES
     const known = isSmall ? this.#remembered.get(rememberedKey(month, part)) : find.get(part.hash)?.id
-    if (known !== undefined) this.#givenAgain.set(refOf(month, known), now)
     const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
     if (id === undefined) throw new Error('a content part was not stored')
+    this.#give(month, id, known !== undefined)
     return id
   }
 
-  #fill(month: number, hash: Uint8Array): string {
-    const path = partFile(this.#folder, month, hash)
-    this.#filling.set(path, (this.#filling.get(path) ?? 0) + 1)
-    return path
+  #give(month: number, id: number, isKnown: boolean): void {
+    if (isKnown) this.#onItsWay.giveAgain(refOf(month, id))
+    else this.#onItsWay.giveNew(month, id)
+  }
+
+  /** Every part of a month below this reference has its row by now, if it is to have one. */
+  settledBelow(month: number): ContentRef {
+    return refOf(month, this.#onItsWay.firstNew(month) ?? refOf(1, 0) - 1)
+  }
+
+  /**
+   * Removes files that no part has: a crash came between the two. Looks once after the start, and again after a failure.
+   * @param ending no further file is looked at once it is aborted
+   */
+  async removeStrays(ending?: AbortSignal): Promise<void> {
+    if (!this.#mayHaveStrays) return
+    this.#mayHaveStrays = false
+    try {
+      for (const name of await readdir(this.#folder)) {
+        const month = monthOfName(name)
+        if (month === undefined || monthName(month) !== name) continue
+        const files = await readdir(join(this.#folder, name))
+        for (let from = 0; from < files.length; from += FILES_AT_ONCE) {
+          ending?.throwIfAborted()
+          for (const file of files.slice(from, from + FILES_AT_ONCE)) this.#removeIfStray(month, file)
+          await giveWay()
+        }
+      }
+    } catch (error) {
+      this.#mayHaveStrays = true
+      if (!ending?.aborted) throw error
+    }
+  }
+
+  #removeIfStray(month: number, file: string): void {
+    const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
+    const path = join(this.#folder, monthName(month), `${hash}.zst`)
+    if (hash === undefined || this.#filling.has(path) || this.#dropping.has(month)) return
+    // Of a month that was being dropped the files may be left.
+    if (temporary !== undefined || !existsSync(this.#path(month))) rmSync(`${path}${temporary ?? ''}`, { force: true })
+    else this.#removeFile(month, Uint8Array.fromHex(hash))
+  }
+
+  /** After a failure, which may be of the disk: what cannot be removed now is looked for later. */
+  #removeStray(month: number, hash: Uint8Array): void {
+    this.#mayHaveStrays = true
+    try {
+      this.#removeFile(month, hash)
+    } catch {
+      // The error that is told is the first one.
+    }
   }
 
   #filled(path: string): void {
@@ -264,7 +345,13 @@ export class ContentStore {
   /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = partFile(this.#folder, month, hash)
-    if (!this.#filling.has(path) && !sql(this.#month(month).db).find.get(hash)) rmSync(path, { force: true })
+    if (this.#filling.has(path) || sql(this.#month(month).db).find.get(hash)?.encoding === ENCODING.file) return
+    try {
+      rmSync(path, { force: true })
+    } catch (error) {
+      this.#mayHaveStrays = true
+      throw error
+    }
   }
 
   /** Only after the commit: an id of a group that failed leads nowhere. */

@@ -1,6 +1,6 @@
 /** @module Content goes when the last row that held it lets go, not before, and nothing that is being stored is lost to it. */
 import { describe, expect, test } from 'bun:test'
-import { dropContent } from '#features/content/garbage.ts'
+import { dropContent, referTo } from '#features/content/garbage.ts'
 import { requestScrub } from '#features/content/scrub.ts'
 import { hasGarbage, startSweeper, sweep } from '#features/content/sweep.ts'
 import { MissingPart } from '#platform/content/read.ts'
@@ -100,6 +100,24 @@ describe('the sweep', () => {
       accepted.push(more.id)
     }
     for (const id of accepted) expect(typeof (await api.detail(id))['html_body']).toBe('string')
+  })
+
+  test('removes what was stored for an email that was refused afterwards, and what a second one with its key brought along', async () => {
+    await using api = await createEmailApi()
+    const parts = () =>
+      api.app.content.databases().map((db) => db.query('SELECT count(*) AS n FROM parts WHERE encoding <> 3').get())
+    const kept = await api.accepted({ ...body('kept '), idempotency_key: 'one' })
+    const before = parts()
+    const refs = await api.app.content.put([Buffer.from('refused '.repeat(99))], api.clock.now())
+    const refused = referTo(api.app, { content: refs }, async () => {
+      throw new Error('refused')
+    })
+    await expect(refused).rejects.toThrow('refused')
+    await Promise.all([1, 2, 3].map((n) => api.send({ ...body(`other ${n} `), idempotency_key: 'two' })))
+    await sweep(api.app)
+    // Two more, of the one email that was accepted.
+    expect([before, parts()]).toEqual([[{ n: 2 }], [{ n: 4 }]])
+    expect(await api.detail(kept.id)).toMatchObject(body('kept '))
   })
 
   test('looks through past months for parts that nothing ever referred to', async () => {

@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
+import { ManualClock } from '#platform/clock.ts'
 import { createContentReader, MissingPart } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
+import { days, minutes } from '#platform/units.ts'
 
 const folders: string[] = []
 afterEach(() => {
@@ -303,15 +305,34 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('stay for some minutes when somebody was given them again', async () => {
-    const store = new ContentStore(newFolder())
+  test('stay for some minutes when somebody was given them again, however the wall clock jumps', async () => {
+    const clock = new ManualClock(NOVEMBER)
+    const store = new ContentStore(newFolder(), { clock })
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
     const refs = await store.put(parts, NOVEMBER)
     expect(await store.put(parts, NOVEMBER + 1000)).toEqual(refs)
-    expect(await store.forget(refs, NOVEMBER + 60_000)).toEqual(refs)
+    clock.advance(minutes(4))
+    expect(await store.forget(refs, NOVEMBER + days(365))).toEqual(refs)
     expect(refs.map((ref) => store.get(ref))).toEqual(parts)
-    expect(await store.forget(refs, NOVEMBER + 400_000)).toEqual([])
+    clock.advance(minutes(2))
+    expect(await store.forget(refs, NOVEMBER - days(1))).toEqual([])
     for (const ref of refs) expect(() => store.get(ref)).toThrow(MissingPart)
+    await store.close()
+  })
+
+  test('are told apart from new ones, whose rows may not be written yet', async () => {
+    const clock = new ManualClock(NOVEMBER)
+    const store = new ContentStore(newFolder(), { clock })
+    const [old = 0] = await store.put([bytes(100, 1)], NOVEMBER)
+    const month = store.monthOf(NOVEMBER)
+    expect(store.settledBelow(month)).toBe(old)
+    clock.advance(minutes(6))
+    const [first = 0] = await store.put([bytes(100, 2)], NOVEMBER)
+    clock.advance(minutes(4))
+    await store.put([bytes(100, 3)], NOVEMBER)
+    expect(store.settledBelow(month)).toBe(first)
+    clock.advance(minutes(10))
+    expect(store.settledBelow(month)).toBeGreaterThan(first + 1e9)
     await store.close()
   })
 
@@ -328,15 +349,18 @@ describe('parts that nothing refers to any more', () => {
   })
 
   test('keep their file while the same part is being stored', async () => {
-    const store = new ContentStore(newFolder())
+    const clock = new ManualClock(NOVEMBER)
+    const store = new ContentStore(newFolder(), { clock })
     const part = bytes(300_000, 3)
     for (let round = 0; round < 30; round++) {
-      const [ref = 0] = await store.put([part], NOVEMBER + round * 1_000_000)
-      const storing = store.put([part], NOVEMBER + round * 1_000_000)
-      await store.forget([ref], NOVEMBER + round * 1_000_000 + (round % 2) * 500_000)
+      const [ref = 0] = await store.put([part], NOVEMBER)
+      const storing = store.put([part], NOVEMBER)
+      if (round % 2 === 1) clock.advance(minutes(6))
+      await store.forget([ref], NOVEMBER)
       const [second = 0] = await storing
       expect(store.get(second)).toEqual(part)
-      await store.forget([second], NOVEMBER + round * 1_000_000 + 900_000)
+      clock.advance(minutes(6))
+      await store.forget([second], NOVEMBER)
     }
     await store.close()
   })
@@ -347,6 +371,51 @@ describe('parts that nothing refers to any more', () => {
     const refs = await store.put([bytes(100, 1), bytes(300_000, 2)], NOVEMBER)
     await store.forget(refs, NOVEMBER + 40 * 86_400_000)
     expect(readdirSync(folder)).toEqual([])
+    await store.close()
+  })
+})
+
+describe('files that no part has', () => {
+  const file = (folder: string): string[] => readdirSync(join(folder, '2026-11'))
+
+  test('go after a crash: between a file and its row, between a row and its file, while a file was written', async () => {
+    const folder = newFolder()
+    const before = new ContentStore(folder)
+    const [kept = 0] = await before.put([bytes(300_000, 1)], NOVEMBER)
+    await before.put([bytes(400_000, 2)], NOVEMBER)
+    const names = file(folder)
+    expect(names).toHaveLength(2)
+    // As after kill -9 between the commit of `forget` and the removal of the file.
+    for (const db of before.databases()) db.run('DELETE FROM parts WHERE size_bytes = 400000')
+    await before.close()
+    const strange = '0'.repeat(32)
+    for (const name of [`${strange}.zst`, `${strange}.zst.7.tmp`])
+      writeFileSync(join(folder, '2026-11', name), 'secret')
+    // A month that was being dropped: its database goes first.
+    mkdirSync(join(folder, '2026-10'))
+    writeFileSync(join(folder, '2026-10', `${strange}.zst`), 'secret')
+    const after = new ContentStore(folder)
+    await after.removeStrays()
+    expect([file(folder).length, readdirSync(join(folder, '2026-10'))]).toEqual([1, []])
+    expect(after.get(kept)).toEqual(bytes(300_000, 1))
+    await after.close()
+  })
+
+  test('go when their row does not fit onto the disk; what was there before stays', async () => {
+    const folder = newFolder()
+    const store = new ContentStore(folder)
+    const [kept = 0] = await store.put([bytes(300_000, 1)], NOVEMBER)
+    for (const db of store.databases()) {
+      const { page_count: pages } = db.query<{ page_count: number }, []>('PRAGMA page_count').get() ?? { page_count: 0 }
+      db.run(`PRAGMA max_page_count = ${pages}`)
+    }
+    const storing = store.put(
+      [bytes(300_000, 1), bytes(400_000, 2), crypto.getRandomValues(new Uint8Array(60_000))],
+      NOVEMBER,
+    )
+    await expect(storing).rejects.toMatchObject({ code: 'insufficient_storage' })
+    expect(file(folder)).toHaveLength(1)
+    expect(store.get(kept)).toEqual(bytes(300_000, 1))
     await store.close()
   })
 })
