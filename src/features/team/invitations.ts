@@ -14,7 +14,7 @@ import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts
 import { days } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { sendSystemMail } from '../system-mail/send.ts'
-import { hashOfLinkToken, JOIN_PATH, linkTo, newLinkToken } from './links.ts'
+import { expiresWithin, hashOfLinkToken, JOIN_PATH, linkTo, newLinkToken } from './links.ts'
 import { requireOwnerForOwners } from './roles.ts'
 import { findMember, findUserByEmail, parseUserEmail } from './users.ts'
 
@@ -57,11 +57,11 @@ const OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.name AS 
   JOIN accounts ON accounts.id = account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
 const sql = prepared((db) => ({
-  list: db.prepare<Invitation, [number, number]>(
-    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND ${STANDS} ORDER BY id DESC`,
+  list: db.prepare<Invitation, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND expires_at <= ? AND ${STANDS} ORDER BY id DESC`,
   ),
-  byToken: db.prepare<OpenInvitation, [Uint8Array, number]>(
-    `${OPEN} WHERE token_hash = ? AND expires_at > ? AND ${STANDS}`,
+  byToken: db.prepare<OpenInvitation, [Uint8Array, number, number]>(
+    `${OPEN} WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? AND ${STANDS}`,
   ),
   insert: db.prepare<Invitation, [Uint8Array, number, string, string, Uint8Array, string, number, number]>(
     `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
@@ -80,7 +80,7 @@ const sql = prepared((db) => ({
 
 /** The open ones of an account, newest first. */
 export const listInvitations = (db: Database, accountId: number, now: Millis): Invitation[] =>
-  sql(db).list.all(accountId, now)
+  sql(db).list.all(accountId, ...expiresWithin(now, days(INVITATION_DAYS)))
 
 export type Invite = (
   actor: Actor,
@@ -107,14 +107,15 @@ export function createInvite(app: App): Invite {
     requireRoom(`address ${email}`, TO_ADDRESS)
     const { token, hash } = newLinkToken()
     const uuid = newUuid()
-    const now = app.eventTime()
+    // Not `eventTime`: see `startSession`.
+    const now = app.clock.now()
     const made = await app.commit.write((tx) => {
       const user = findUserByEmail(tx.db, email)
       if (user && findMember(tx.db, actor.accountId, user.uuid))
         throw conflict('already_member', 'This user belongs to the team already; change the role instead.')
       const statements = sql(tx.db)
       statements.deleteOf.run(actor.accountId, email)
-      if (statements.list.all(actor.accountId, now).length >= MOST_INVITATIONS)
+      if (listInvitations(tx.db, actor.accountId, now).length >= MOST_INVITATIONS)
         throw conflict(
           'too_many_invitations',
           `An account has at most ${MOST_INVITATIONS} open invitations; delete one.`,
@@ -189,7 +190,7 @@ export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<vo
 /** The open invitation of a link; undefined when it was used, taken back or is too old. */
 export function findInvitation(db: Database, token: string, now: Millis): OpenInvitation | undefined {
   const hash = hashOfLinkToken(token)
-  return (hash && sql(db).byToken.get(hash, now)) ?? undefined
+  return (hash && sql(db).byToken.get(hash, ...expiresWithin(now, days(INVITATION_DAYS)))) ?? undefined
 }
 
 /** Uses an invitation up; false when somebody else just did, or it is good no longer. */

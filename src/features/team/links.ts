@@ -2,9 +2,11 @@
  * @module Links that let whoever has them in: to a new password, or into a team. 256 random bits, of which the SHA-256 is stored. They lead to the pages of
  * `pages.ts`, where only a POST uses them up: mail scanners follow every link of a message.
  */
+import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { randomBytes } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
 
 export const LOGIN_PATH = '/login'
 export const LOGOUT_PATH = '/logout'
@@ -15,6 +17,18 @@ export const WEBHOOKS_PATH = '/webhooks'
 
 const TOKEN_BYTES = 32
 const TOKEN = /^[\w-]{43}$/
+
+/** By how much a clock may be set back without a new link being void. */
+const CLOCK_STEP_MS = hours(1)
+
+/**
+ * Between which times a good link expires: not over, and no later than one that is made now. One that is was made by a clock that was ahead.
+ * @param longestMs how long a link is good
+ */
+export const expiresWithin = (now: Millis, longestMs: number): [after: Millis, latest: Millis] => [
+  now,
+  now + longestMs + CLOCK_STEP_MS,
+]
 
 export interface LinkToken {
   readonly token: string

@@ -10,7 +10,7 @@ import { AppError } from '#platform/errors.ts'
 import { hours } from '#platform/units.ts'
 import { sendSystemMail } from '../system-mail/send.ts'
 import type { Attempts } from './attempts.ts'
-import { hashOfLinkToken, linkTo, newLinkToken, RESET_PATH } from './links.ts'
+import { expiresWithin, hashOfLinkToken, linkTo, newLinkToken, RESET_PATH } from './links.ts'
 import { tellAccounts } from './login.ts'
 import { hashPassword, requireGoodPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
@@ -30,11 +30,11 @@ const sql = prepared((db) => ({
   crowded: db.prepare(
     `DELETE FROM password_resets WHERE user_id = ? AND id NOT IN (SELECT id FROM password_resets WHERE user_id = ? ORDER BY id DESC LIMIT ${MOST_A_USER})`,
   ),
-  find: db.prepare<{ userId: number }, [Uint8Array, number]>(
-    'SELECT user_id AS userId FROM password_resets WHERE token_hash = ? AND expires_at > ?',
+  find: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
+    'SELECT user_id AS userId FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ?',
   ),
-  take: db.prepare<{ userId: number }, [Uint8Array, number]>(
-    'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id AS userId',
+  take: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
+    'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? RETURNING user_id AS userId',
   ),
   trim: db.prepare(
     `DELETE FROM password_resets WHERE id IN (SELECT id FROM password_resets WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
@@ -47,7 +47,8 @@ export const invalidLink = (): AppError =>
 /** Makes a link by which a user sets a password, in the caller's transaction. */
 export function newResetLink(app: App, tx: Tx, user: User, validMs: number): string {
   const { token, hash } = newLinkToken()
-  const now = app.eventTime()
+  // Not `eventTime`: see `startSession`.
+  const now = app.clock.now()
   sql(tx.db).insert.run(user.id, hash, now + validMs, now)
   sql(tx.db).crowded.run(user.id, user.id)
   return linkTo(app.config, RESET_PATH, token)
@@ -56,7 +57,7 @@ export function newResetLink(app: App, tx: Tx, user: User, validMs: number): str
 /** The address whose password a link sets; undefined when it sets none any more. */
 export function emailOfResetLink(app: App, token: string): string | undefined {
   const hash = hashOfLinkToken(token)
-  const found = hash && sql(app.db).find.get(hash, app.clock.now())
+  const found = hash && sql(app.db).find.get(hash, ...expiresWithin(app.clock.now(), OPERATOR_LINK_MS))
   return found ? findUser(app.db, found.userId)?.email : undefined
 }
 
@@ -117,7 +118,7 @@ export async function confirmReset(
   requireGoodPassword(input.password, email)
   const passwordHash = await hashPassword(input.password)
   await app.commit.write((tx) => {
-    const taken = sql(tx.db).take.get(hash, app.clock.now())
+    const taken = sql(tx.db).take.get(hash, ...expiresWithin(app.clock.now(), OPERATOR_LINK_MS))
     const user = taken && findUser(tx.db, taken.userId)
     if (!user) throw invalidLink()
     setPassword(app, tx, user, passwordHash, ipAddress)

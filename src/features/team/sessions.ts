@@ -57,9 +57,14 @@ const LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastS
   JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
   JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
+/** Not over, and used within the days of the setting of today; one that was last used in the future is of a clock that was wrong. */
+const IN_TIME = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
+/** By how much a clock may be set back without anybody being signed out. */
+const CLOCK_STEP_MS = hours(1)
+
 const sql = prepared((db) => ({
-  byToken: db.prepare<LiveRow, [Uint8Array, number]>(`${LIVE} WHERE token_hash = ? AND expires_at > ?`),
-  byId: db.prepare<LiveRow, [number, number]>(`${LIVE} WHERE sessions.id = ? AND expires_at > ?`),
+  byToken: db.prepare<LiveRow, [Uint8Array, number, number, number]>(`${LIVE} WHERE token_hash = ? AND ${IN_TIME}`),
+  byId: db.prepare<LiveRow, [number, number, number, number]>(`${LIVE} WHERE sessions.id = ? AND ${IN_TIME}`),
   hashOf: db.prepare<{ tokenHash: Uint8Array; expiresAt: number }, [number]>(
     'SELECT token_hash AS tokenHash, expires_at AS expiresAt FROM sessions WHERE id = ?',
   ),
@@ -108,7 +113,8 @@ export function startSession(
 ): NewSession {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   const uuid = newUuid()
-  const now = app.eventTime()
+  // Not `eventTime`: that stands still after a clock that was ahead, and the session would last until then.
+  const now = app.clock.now()
   const row = sql(tx.db).insert.get(
     uuid,
     user.id,
@@ -177,6 +183,12 @@ export const cookieOf = ({ config }: App, token: string | undefined): string =>
 
 /** Finds who is signed in by the cookie of a request; for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
+  /** The times of IN_TIME. */
+  const inTime = (now: Millis): [number, number, number] => [
+    now,
+    now - days(app.config.sessionDays),
+    now + CLOCK_STEP_MS,
+  ]
   /** Sessions whose use is being stored. */
   const noted = new Set<number>()
   const note = (id: number, now: Millis, ipAddress: string): void => {
@@ -193,7 +205,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
       const token = sessionToken(request.headers, { isSecure: isHttps(app.config) })
       if (token === undefined || !TOKEN.test(token)) return undefined
       const now = app.clock.now()
-      const row = sql(app.db).byToken.get(sha256(token), now)
+      const row = sql(app.db).byToken.get(sha256(token), ...inTime(now))
       if (!row) return undefined
       if (now - row.lastSeenAt > SEEN_EVERY_MS) note(row.id, now, clientIp())
       const { id: sessionId, accountId, role } = row
@@ -205,7 +217,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         role,
         scopes: scopesOf(role),
         sessionId,
-        mayStillAct: () => sql(app.db).byId.get(sessionId, app.clock.now())?.accountId === accountId,
+        mayStillAct: () => sql(app.db).byId.get(sessionId, ...inTime(app.clock.now()))?.accountId === accountId,
         // Lazy: only the audit log asks for it.
         get ipAddress() {
           return clientIp()
