@@ -46,6 +46,9 @@ test('an account is deleted by its operator, over five deaths of the service', a
   }
   const left = await tassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
   expect(left).toEqual([expect.objectContaining({ account_number: 1 })])
+  // The books are those of the accounts that stay, the audit log is that of all.
+  const checked = await tassis(['check'], data.settings)
+  expect([checked.exitCode, checked.stderr]).toEqual([0, ''])
 
   const clock = new ManualClock(Date.now() + minutes(30))
   await using later = await createTestApp({ dataDir: data.path, clock })
