@@ -3,7 +3,6 @@
  */
 import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { requireKnownAbusePlans } from '#features/abuse/judged.ts'
 import { requireKnownPlans } from '#features/accounts/plans.ts'
 import { compactSearch } from '#features/agent-mailboxes/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
@@ -93,7 +92,6 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   const log = options.log ?? createLog(config.logLevel)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
-  requireKnownAbusePlans(config)
   requireBillingConfig(config)
   requireSystemSender(config)
   makeDataDirectory(config.dataDir)

@@ -185,7 +185,7 @@ const notAllowed = (entry: string, allowed: string): ConfigError =>
 const EVERY_PLAN = 'all'
 
 /** Whether a list of plans, which may say all, has this one. */
-export const listsPlan = (list: readonly string[], plan: Plan): boolean =>
+export const listsPlan = (list: readonly string[], plan: string): boolean =>
   list.includes(plan) || list.includes(EVERY_PLAN)
 
 /** Whether mail of a plan can be tracked. */

@@ -67,10 +67,6 @@ const sql = prepared((db) => ({
     `SELECT ${COLUMNS} FROM audit_logs WHERE ($account IS NULL OR account_id = $account) AND ($action IS NULL OR action = $action)
      AND created_at >= $from ORDER BY id DESC LIMIT $limit`,
   ),
-  latest: db.prepare<{ n: number }, [number, string, number, Millis]>(
-    `SELECT COUNT(*) AS n FROM (SELECT created_at FROM audit_logs WHERE account_id = ? AND action = ? ORDER BY id DESC LIMIT ?)
-     WHERE created_at >= ?`,
-  ),
 }))
 
 const SLICE = 1000
@@ -174,12 +170,3 @@ export const newestAuditEntries = (
   limit: number,
 ): StoredAuditEntry[] =>
   sql(db).newest.all({ account: accountId ?? null, action: action ?? null, from: from ?? 0, limit })
-
-/** How many entries with an action an account has since a time, counted up to `most`; by index. */
-export const countAuditEntries = (
-  db: Database,
-  accountId: number,
-  action: string,
-  since: Millis,
-  most: number,
-): number => sql(db).latest.get(accountId, action, most, since)?.n ?? 0

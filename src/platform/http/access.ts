@@ -20,9 +20,6 @@ export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Sc
 /** The scopes of what stands under REQUIRED_SCOPE; none: any key will do. */
 export const scopesIn = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
 
-/** Needs a key or a user who is signed in, whatever the scopes. */
-export const requiresAnyKey = { security: ANYBODY, [REQUIRED_SCOPE]: '' }
-
 /** Needs a user who is signed in, whatever the role; a key is a 403. */
 export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SESSION_ONLY]: true }
 
