@@ -31,7 +31,8 @@ export type LinkStanding =
     }
 
 const sql = prepared((db) => ({
-  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ?'),
+  // One that is being deleted is gone: what was written now might stay.
+  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   form: db.prepare<{ slug: string }, [number]>('SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1'),
 }))
 

@@ -39,6 +39,8 @@ const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 const IN_HAND_MS = seconds(20)
 /** By then every request that was let in before the deletion is over. */
 const LATE_MS = minutes(10)
+/** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
+const COLLECT_MS = seconds(30)
 /** When the files could not be scrubbed yet. */
 const SCRUB_AGAIN_MS = minutes(2)
 /** When Stripe could not be asked to end a subscription. */
@@ -68,6 +70,7 @@ const sql = prepared((db) => ({
     'INSERT INTO account_deletions (account_id, operation_id, step, cursor, rows, due_at, created_at) VALUES (?, ?, 0, 0, 0, ?, ?)',
   ),
   next: db.prepare<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY due_at, account_id LIMIT 1`),
+  atStep: db.prepare<Deletion, [number]>(`SELECT ${COLUMNS} FROM account_deletions WHERE step = ? ORDER BY account_id`),
   move: db.prepare(
     'UPDATE account_deletions SET step = ?, cursor = ?, rows = rows + ?, due_at = ? WHERE account_id = ?',
   ),
@@ -228,25 +231,42 @@ async function endLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await endedBilling(app, accountId, createdAt))
   const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
-  await app.commit.write((tx) => move(tx, deletion, hasEnded ? eraseLog(tx, deletion) : again))
+  await app.commit.write((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
 }
 
-function eraseLog(tx: Tx, { accountId, cursor }: Deletion): Outcome {
+function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
   const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
   if (next !== undefined) return { cursor: next }
   removeOperationsOf(tx, accountId)
   emptyAccount(tx, accountId)
-  return { next: 'bytes' }
+  return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
 }
 
-/** The last step: when no file has anything of it any more, the deletion itself goes. */
+/** The last step: when no file has anything of it any more, the deletion itself goes. One scrub, which reads all files, is for all that are so far. */
 async function removeBytes(app: App, deletion: Deletion): Promise<void> {
+  const ready: Deletion[] = []
+  for (const each of sql(app.db).atStep.all(deletion.step)) {
+    // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
+    const rows = await app.commit.write((tx) => removeLate(app, tx, each))
+    if (rows === 0) ready.push(each)
+  }
+  if (!ready.some(({ accountId }) => accountId === deletion.accountId)) return
   const isClean = await requestScrub(app)
   await app.commit.write((tx) => {
-    if (!isClean) move(tx, deletion, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
-    else sql(tx.db).delete.run(deletion.accountId)
+    for (const each of ready) {
+      if (isClean) sql(tx.db).delete.run(each.accountId)
+      else move(tx, each, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
+    }
   })
-  if (isClean) app.log.info({ account: deletion.accountId, rows: deletion.rows }, 'a deleted account is gone')
+  if (!isClean) return
+  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'a deleted account is gone')
+}
+
+function removeLate(app: App, tx: Tx, deletion: Deletion): number {
+  const rows = removeAccountRows(app, tx, deletion.accountId)
+  if (rows > 0) move(tx, deletion, { rows })
+  removeOperationsOf(tx, deletion.accountId)
+  return rows
 }
 
 /** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */

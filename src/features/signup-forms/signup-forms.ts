@@ -61,7 +61,7 @@ const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
-  bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ?`),
+  bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
   page: db.prepare<Row, [number, number, number]>(
     `${SELECT} WHERE f.account_id = ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
   ),

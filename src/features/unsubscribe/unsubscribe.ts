@@ -35,7 +35,8 @@ export interface Standing {
 }
 
 const sql = prepared((db) => ({
-  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ?'),
+  // One that is being deleted is gone: what was written now might stay.
+  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
     'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
   ),

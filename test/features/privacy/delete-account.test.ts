@@ -6,6 +6,7 @@ import { startBackground } from '#app/background.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import { openDeletions, startAccountRemoval } from '#features/privacy/delete-account.ts'
+import { openReadOnly } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
@@ -120,6 +121,53 @@ describe('DELETE /v1/account', () => {
       expectBalanced(api)
     }
     expect([...steps]).toEqual(['rows', 'late'])
+  })
+
+  test('waits for whoever reads the database for long, and takes along what was written meanwhile', async () => {
+    await using api = await createEmailApi()
+    const { app, actor } = api
+    await api.accepted({ to: 'vanish-me@receiver.test' })
+    const reader = openReadOnly(join(api.dataDir, 'tassis.db'))
+    reader.run('BEGIN')
+    reader.query('SELECT count(*) FROM emails').get()
+    await api.api('DELETE', '/v1/account', undefined, CONFIRMED)
+    const background = startBackground(app)
+    await eventually(() => {
+      api.clock.advance(minutes(1))
+      app.removalDue.emit()
+      return openDeletions(app.db)[0]?.step === 'bytes' && (openDeletions(app.db)[0]?.dueAt ?? 0) > api.clock.now()
+    })
+    await background.stop()
+    expect(grepData(api.dataDir, ['vanish-me']).length).toBeGreaterThan(0)
+    // As by a request that was let in before and took longer than the wait for such: the clock may have jumped.
+    app.db.run(
+      "INSERT INTO suppressions (uuid, account_id, address, covers, stream_id, list_id, reason, created_at) VALUES (x'01', ?, 'late-vanish-me@receiver.test', 0, 0, 0, 'manual', 1)",
+      [actor.accountId],
+    )
+    reader.close()
+    await untilGone(api)
+    expect(rowsWith(api, actor.accountId)).toEqual({ audit_logs: expect.any(Number) })
+    expect(grepData(api.dataDir, ['vanish-me'])).toEqual([])
+  })
+
+  test('takes five hundred sub-accounts along, closed at once, without keeping others waiting', async () => {
+    await using api = await createEmailApi()
+    const { app, actor } = api
+    const keys: string[] = []
+    for (let i = 0; i < 500; i++) {
+      const sub = await createTestAccount(app)
+      app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, sub.accountId])
+      if (i % 100 === 0) keys.push(await api.newKey([], sub))
+    }
+    const [first, second] = await Promise.all([1, 2].map(() => api.api('DELETE', '/v1/account', undefined, CONFIRMED)))
+    // The second may be told that its key is none any more.
+    expect([first?.status, [202, 401].includes(second?.status ?? 0)]).toEqual([202, true])
+    for (const key of keys) expect((await api.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
+    expect(openDeletions(app.db)).toHaveLength(501)
+    await untilGone(api)
+    expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
+      n: 0,
+    })
   })
 
   test('leaves no byte of what the account had in any file of the data directory', async () => {

@@ -358,6 +358,16 @@ describe('without rows', () => {
   })
 })
 
+test('a link of an account that is being deleted writes nothing: it would stay', async () => {
+  const path = await service.link({ stream: 'news' })
+  service.app.db.run('UPDATE accounts SET deleted_at = 1')
+  for (const answer of [await ask(service, 'GET', path), await ask(service, 'POST', path, ...FORM)]) {
+    expect(answer.status).toBe(200)
+    expect(await answer.text()).toContain('You are unsubscribed')
+  }
+  expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])
+})
+
 test('what cannot be stored is a page with the status of the refusal, so that mail programs try again', async () => {
   const path = await service.link()
   const { db } = service.app
