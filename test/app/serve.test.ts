@@ -106,7 +106,7 @@ test('serve warns of settings without the one that they go with', async () => {
     'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set',
   ])
   expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' })).toEqual([
-    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: endpoints that have no model of their own classify nothing',
+    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: there are no insights, and endpoints that have no model of their own classify nothing',
   ])
   expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1', TASSIS_LLM_MODEL: 'small' })).toEqual([])
 })

@@ -50,7 +50,9 @@ test('a user is made with a link that sets the password, listed, signed out, let
   expect((await tassis(['users', 'totp-off', EMAIL], settings)).exitCode).toBe(0)
   const { link } = await tassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
   expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
-  expect((await tassis(['users', 'remove', EMAIL], settings)).stdout).toBe('Removed ada@people.test from the team.\n')
+  expect((await tassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
+    'Removed ada@people.test from the team.\nThe user belonged to no other and is deleted.\nThe team has no owner now; `tassis users create ada@example.com --role owner` makes one.\n',
+  )
   expect(await tassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
 })
 

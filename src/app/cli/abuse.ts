@@ -10,7 +10,7 @@ import { UNLIMITED } from '#features/accounts/plans.ts'
 import { countHeld } from '#features/emails/account-moves.ts'
 import { loadConfig } from '#platform/config.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
@@ -107,6 +107,8 @@ interface ShownStanding {
   /** Why it may not send; null: it may. */
   readonly stopped: string | null
   readonly paused: { readonly since: string; readonly source: string; readonly reason: string } | null
+  /** When its parent switched it off. */
+  readonly disabled_at: string | null
   /** Recipients whose mail is held; up to some ten thousand are counted. */
   readonly held: number
   /** Whether its plan is among those that are paused by their figures. */
@@ -143,6 +145,7 @@ const show = operation('accounts.show', ({ opened: { app } }, { account }: { acc
     used_this_month: usedInMonth(db, accountId, monthOf(app.clock.now())),
     stopped: stopOf(db, accountId) ?? null,
     paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
+    disabled_at: isoTimeOrNull(found.disabledAt),
     held: countHeld(db, accountId, MOST_COUNTED).held,
     judged: isJudgedPlan(config, found.plan),
     last_24_hours: {
@@ -219,16 +222,25 @@ function resumed({ account, released, released_is_at_least, still_stopped }: Sho
   } sent to now.`
 }
 
+const figure = (rate: number | null, unit: string): string => (rate === null ? 'no figure yet' : `${rate} ${unit}`)
+
 function standing(shown: ShownStanding): string {
   const { last_24_hours: day, thresholds: most } = shown
   const lines = [
     `${printable(shown.name)} (${shown.id}), ${printable(shown.email)}`,
     `Plan ${shown.plan}: ${shown.used_this_month} of ${shown.monthly_quota ?? 'unlimited'} recipients used this month.`,
     shown.stopped === null ? 'It may send.' : `It may not send. ${printable(shown.stopped)}`,
-    ...(shown.paused ? [`Paused since ${utc(shown.paused.since)} by ${shown.paused.source}.`] : []),
+    ...(shown.paused
+      ? [`Paused since ${utc(shown.paused.since)} by ${shown.paused.source}; \`tassis accounts resume\` lets it go on.`]
+      : []),
+    ...(shown.disabled_at
+      ? [
+          `Switched off since ${utc(shown.disabled_at)} by its parent, which switches it on: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
+        ]
+      : []),
     ...(shown.held > 0 ? [`Mail to ${counted(shown.held, 'recipient')} is held.`] : []),
-    `Last 24 hours, since it was last resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
-    `Bounces: ${day.bounce_percent ?? '-'} % (paused at ${most.bounce_percent} %). Complaints: ${day.complaints_per_mille ?? '-'} per 1,000 (paused at ${most.complaints_per_mille}). Judged from ${most.minimum_volume} recipients on.`,
+    `Last 24 hours, or since it was resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
+    `Bounces: ${figure(day.bounce_percent, '%')} (paused at ${most.bounce_percent} %). Complaints: ${figure(day.complaints_per_mille, 'per 1,000')} (paused at ${most.complaints_per_mille}). Judged from ${most.minimum_volume} recipients on.`,
     ...(shown.judged ? [] : ['Its plan is not in TASSIS_ABUSE_PLANS: nothing but `tassis accounts pause` pauses it.']),
   ]
   return lines.join('\n')

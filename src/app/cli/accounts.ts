@@ -90,19 +90,24 @@ export const accountOperations = [create, list]
 
 /** Returns the group, for what is added to it elsewhere. */
 export function addAccountCommands(program: Command): Command {
-  const accounts = program.command('accounts').description('make, list, pause and resume accounts')
+  const accounts = program.command('accounts').description('make, list, show, pause, resume and delete accounts')
   withJson(accounts.command('create').description('make an account'))
     .requiredOption('--name <name>', 'its name')
     .requiredOption('--email <address>', 'mail address of its owner')
     .addOption(new Option('--plan <plan>', 'its plan').choices(PLANS).default('unlimited'))
     .action(async (options: JsonOption & { name: string; email: string; plan: Plan }) => {
       const input = { name: options.name, email: options.email, plan: options.plan }
-      const account = await withData(loadConfig().config, (call) => call(create, input), { creates: true })
+      const { account, others } = await withData(
+        loadConfig().config,
+        async (call) => ({ account: await call(create, input), others: (await call(list, null)).length - 1 }),
+        { creates: true },
+      )
+      const forIt = others > 0 ? ` --account ${account.id}` : ''
       report(
         options,
         account,
         ({ id, name, plan }) =>
-          `Made account ${printable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app\` and \`tassis domains add example.com\`.`,
+          `Made account ${printable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${forIt}\` and \`tassis domains add example.com${forIt}\`.`,
       )
     })
   withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {

@@ -38,6 +38,14 @@ interface ShownDeletion {
   readonly next_at: string
 }
 
+const STEP_WORDS: Readonly<Record<string, string>> = {
+  mail: 'ends what waits',
+  rows: 'removes its data',
+  late: 'waits for requests that were under way',
+  log: 'empties its entries of the audit log',
+  bytes: 'overwrites the bytes in the files',
+}
+
 const deletions = operation('accounts.deletions', ({ opened: { app } }, _: null): ShownDeletion[] =>
   openDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
     account_number: accountId,
@@ -73,10 +81,11 @@ export function addAccountDeletionCommands(accounts: Command): void {
       if (!options.json && shown.length === 0) return print('No account is being deleted.')
       report(options, shown, (rows) =>
         table(
-          ['ACCOUNT NUMBER', 'STEP', 'REMOVED', 'GOES ON'],
+          ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'GOES ON'],
           rows.map(({ account_number, step, rows: removed, next_at }) => [
             String(account_number),
             step,
+            STEP_WORDS[step] ?? '',
             counted(removed, 'row'),
             utc(next_at),
           ]),

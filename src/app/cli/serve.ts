@@ -62,7 +62,7 @@ export async function runService(
     log.warn('TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set')
   if (config.llmUrl !== '' && config.llmModel === '')
     log.warn(
-      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: endpoints that have no model of their own classify nothing',
+      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: there are no insights, and endpoints that have no model of their own classify nothing',
     )
   const inbound = listener && hostPort(listener)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')

@@ -5,7 +5,7 @@ import type { App, TeamRole } from '#features/app.ts'
 import { createUser, removeUser, requireUser, resetUser, signOut, switchTotpOff } from '#features/team/operate.ts'
 import { ROLES } from '#features/team/roles.ts'
 import { listSessions } from '#features/team/sessions.ts'
-import { listUsers, membershipsOf, type User } from '#features/team/users.ts'
+import { findUser, hasOtherOwner, listUsers, membershipsOf, type User } from '#features/team/users.ts'
 import { loadConfig } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -62,13 +62,18 @@ const reset = operation('users.reset', async ({ opened: { app } }, { email }: Of
 }))
 
 const remove = operation('users.remove', async ({ opened: { app } }, { email, account }: OfUser) => {
-  await removeUser(app, operatorOf(app, account), email)
-  return null
+  const actor = operatorOf(app, account)
+  const { id } = requireUser(app, email)
+  await removeUser(app, actor, email)
+  return {
+    is_gone: findUser(app.db, id) === undefined,
+    has_owner: hasOtherOwner(app.db, actor.accountId, id),
+  }
 })
 
 const totpOff = operation('users.totp-off', async ({ opened: { app } }, { email }: OfUser) => {
   await switchTotpOff(app, email)
-  return null
+  return { totp_enabled: false }
 })
 
 const sessions = operation('users.sessions', ({ opened: { app } }, { email }: OfUser) =>
@@ -143,21 +148,27 @@ export function addUserCommands(program: Command): void {
       reportSecret(options, { link }, link, `This link ${LINK_WORDS}: hand it on to nobody else.`)
     })
 
-  withAccount(users.command('remove').description('take a user out of the team of an account'))
+  withAccount(withJson(users.command('remove').description('take a user out of the team of an account')))
     .argument(...emailArgument)
-    .action(async (email: string, { account }: AccountOption) => {
+    .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {
       const input = { email, ...(account !== undefined && { account }) }
-      await withData(loadConfig().config, (call) => call(remove, input))
-      print(`Removed ${printable(email)} from the team.`)
+      const removed = await withData(loadConfig().config, (call) => call(remove, input))
+      report(options, removed, ({ is_gone, has_owner }) =>
+        [
+          `Removed ${printable(email)} from the team.`,
+          ...(is_gone ? ['The user belonged to no other and is deleted.'] : []),
+          ...(has_owner
+            ? []
+            : ['The team has no owner now; `tassis users create ada@example.com --role owner` makes one.']),
+        ].join('\n'),
+      )
     })
 
-  users
-    .command('totp-off')
-    .description('switch the second factor of a user off, who has lost it')
+  withJson(users.command('totp-off').description('switch the second factor of a user off, who has lost it'))
     .argument(...emailArgument)
-    .action(async (email: string) => {
-      await withData(loadConfig().config, (call) => call(totpOff, { email }))
-      print(`${printable(email)} signs in without a code from now on.`)
+    .action(async (email: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(totpOff, { email }))
+      report(options, done, () => `${printable(email)} signs in without a code from now on.`)
     })
 
   withJson(users.command('sessions').description('list the browsers in which a user is signed in'))
@@ -179,13 +190,11 @@ export function addUserCommands(program: Command): void {
       )
     })
 
-  users
-    .command('sign-out')
-    .description('end all sessions of a user, at once')
+  withJson(users.command('sign-out').description('end all sessions of a user, at once'))
     .argument(...emailArgument)
-    .action(async (email: string) => {
-      const { ended } = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
-      print(`Ended ${counted(ended, 'session')} of ${printable(email)}.`)
+    .action(async (email: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
+      report(options, done, ({ ended }) => `Ended ${counted(ended, 'session')} of ${printable(email)}.`)
     })
 }
 

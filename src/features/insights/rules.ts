@@ -115,7 +115,7 @@ function access(metrics: Metrics): GroundedFinding[] {
       severity: 'info',
       area: 'security',
       observation: `Users of the account without a second factor: ${single}.`,
-      recommendation: 'Ask them to set one up in their profile.',
+      recommendation: 'Ask them to set up an authenticator app.',
       metrics: ['access.users_without_second_factor'],
     },
   ]
