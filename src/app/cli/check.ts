@@ -84,10 +84,12 @@ function checkText({ ok, balances: all, findings }: CheckResult): string {
     b.uncertain,
     b.open,
   ])
+  // Of a deleted account there is a row without a name, so that its number is not given again.
+  const shown = rows.filter(([name, ...counts]) => name !== '' || counts.some((count) => count !== 0))
   return [
     table(
       ['ACCOUNT', 'ACCEPTED', 'SENT', 'BOUNCED', 'FAILED', 'REJECTED', 'CANCELLED', 'UNCERTAIN', 'OPEN'],
-      rows.map((row) => row.map(String)),
+      shown.map((row) => row.map(String)),
     ),
     '',
     ...findings.flatMap(({ rule, differences }) => [
