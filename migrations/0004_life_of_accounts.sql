@@ -220,6 +220,11 @@ CREATE TABLE `usage_of_sub_accounts` (
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `api_keys_account` ON `api_keys` (`account_id`);--> statement-breakpoint
+CREATE INDEX `broadcasts_account` ON `broadcasts` (`account_id`);--> statement-breakpoint
+CREATE INDEX `domains_account` ON `domains` (`account_id`);--> statement-breakpoint
+CREATE INDEX `received_reports_account` ON `received_reports` (`account_id`);--> statement-breakpoint
+CREATE INDEX `streams_account` ON `streams` (`account_id`);--> statement-breakpoint
 CREATE INDEX `accounts_parent` ON `accounts` (`parent_id`) WHERE parent_id is not null;--> statement-breakpoint
 CREATE INDEX `accounts_deleted` ON `accounts` (`id`) WHERE deleted_at is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX `accounts_customer` ON `accounts` (`stripe_customer_id`) WHERE stripe_customer_id is not null;--> statement-breakpoint

@@ -52,7 +52,10 @@ export const broadcasts = sqliteTable(
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
-  (t) => [index('broadcasts_open').on(t.state, t.dueAt).where(sql`state <= 5`)],
+  (t) => [
+    index('broadcasts_account').on(t.accountId),
+    index('broadcasts_open').on(t.state, t.dueAt).where(sql`state <= 5`),
+  ],
 )
 
 /** A contact that a broadcast is yet to be handed to delivery for, as it was when the recipients were fixed. The row goes with that. */

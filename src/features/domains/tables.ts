@@ -46,6 +46,8 @@ export const domains = sqliteTable(
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
     uniqueIndex('domains_tracking').on(t.trackingDomain).where(sql`tracking_domain is not null and deleted_at is null`),
+    // With those that are deleted.
+    index('domains_account').on(t.accountId),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),

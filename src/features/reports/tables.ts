@@ -28,6 +28,7 @@ export const receivedReports = sqliteTable(
   (t) => [
     uniqueIndex('received_reports_id').on(t.kind, t.organisation, t.reportId, t.domain),
     index('received_reports_domain').on(t.domain, t.createdAt),
+    index('received_reports_account').on(t.accountId),
     index('received_reports_covered').on(t.coveredBy, t.createdAt),
   ],
 )

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time, uuid } from '#platform/db/columns.ts'
 import { accounts } from '../accounts/tables.ts'
 
@@ -18,5 +18,9 @@ export const streams = sqliteTable(
     /** Null: it exists. Emails keep naming a deleted stream. */
     deletedAt: time('deleted_at'),
   },
-  (t) => [uniqueIndex('streams_slug').on(t.accountId, t.slug).where(sql`deleted_at is null`)],
+  (t) => [
+    uniqueIndex('streams_slug').on(t.accountId, t.slug).where(sql`deleted_at is null`),
+    // With those that are deleted.
+    index('streams_account').on(t.accountId),
+  ],
 )

@@ -42,3 +42,21 @@ test('whatever refers to content lets go of it', () => {
   const expected = [...new Set(sources.map(({ table }) => table))].filter((table) => !own.has(table))
   expect(letting.toSorted()).toEqual(expected.toSorted())
 })
+
+/** Tables that are looked through as a whole, with the reason. */
+const SMALL: readonly string[] = [
+  // What is under way.
+  'contact_imports',
+  'pause_notices',
+]
+
+test('rows of an account are found by an index, however many accounts there are: each slice looks at every table', async () => {
+  await using service = await createTestApp()
+  const scanned = ACCOUNT_TABLES.filter(({ table, where }) =>
+    service.app.db
+      .query<{ detail: string }, [number]>(`EXPLAIN QUERY PLAN DELETE FROM ${table} WHERE ${where} LIMIT 200`)
+      .all(1)
+      .some(({ detail }) => detail.startsWith('SCAN')),
+  )
+  expect(scanned.map(({ table }) => table)).toEqual(SMALL.toSorted())
+})
