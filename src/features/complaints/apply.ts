@@ -64,6 +64,9 @@ const sql = prepared((db) => ({
     `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, raw_ref AS rawRef, created_at AS createdAt FROM complaints
      WHERE email_id = ? ORDER BY id`,
   ),
+  erasedOf: db.prepare<{ id: number }, [number, string]>(
+    'SELECT id FROM recipients WHERE email_id = ? AND address = ? LIMIT 1',
+  ),
   delete: db.prepare('DELETE FROM complaints WHERE id = ?'),
 }))
 
@@ -178,8 +181,8 @@ const MOST_REPORTER_CHARACTERS = 200
 /** False when the recipient has complained before. */
 function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
-  // The report has the address that was erased.
-  const isErased = recipient?.address === ERASED_ADDRESS
+  // The report returns the email, with the address of everybody who got it.
+  const isErased = sql(tx.db).erasedOf.get(email.id, ERASED_ADDRESS) !== null
   const inserted = sql(tx.db).insert.get(
     email.accountId,
     email.id,

@@ -39,7 +39,8 @@ const WINDOW = 20
 const MOST_BYTES = 64 * KiB
 
 /**
- * Looks at some messages after a row for reports that name somebody, in what is listed of them or in themselves. Row ids.
+ * Looks at some messages after a row for reports about somebody: in what is listed of them or in themselves. Who sent a report or got it is not whom it is about,
+ * but for who asked to be unsubscribed: else a tenant could take away the reports of a provider about everybody. Row ids.
  * @param which.isIn whether a text names him
  * @returns `next` where to go on; undefined: all were looked at
  */
@@ -51,7 +52,8 @@ export function findReportsOf(
   const fitting = rows.filter(
     ({ kind, mailFrom, rcptTo, fromHeader, subject, reason, rawRef }) =>
       ERASED_KINDS.some((erased) => erased === kind) &&
-      [mailFrom, rcptTo, fromHeader ?? '', subject, reason, beginningOf(app, rawRef)].some(which.isIn),
+      (kind === 'unsubscribe' || ![mailFrom, rcptTo, fromHeader ?? ''].some(which.isIn)) &&
+      [mailFrom, fromHeader ?? '', subject, reason, beginningOf(app, rawRef)].some(which.isIn),
   )
   return { ids: fitting.map(({ id }) => id), next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
 }

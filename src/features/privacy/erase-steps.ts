@@ -108,7 +108,7 @@ const broadcasts: Step = async (app, { accountId, cursor }, person) => {
   return (tx) => ({ rows: leaveOut(app, tx, broadcastId, contactIds), next: broadcastId })
 }
 
-const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isIn }) => {
+const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isNamedIn: isIn }) => {
   const { ids, next } = findMessagesOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
   return (tx) => {
     const rows = eraseMessages(app, tx, ids)
@@ -116,12 +116,16 @@ const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isIn }
   }
 }
 
-const inbound: Step = (app, { accountId, cursor: after }, { isIn }) => {
+const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) => {
   const { ids, next } = findInboundOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
   return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
 }
 
-const reports: Step = (app, { cursor: after }, { isIn }) => {
+/** Named in the reports of everybody, and nobody's own. */
+const SYSTEMS = /^(?:postmaster|mailer-daemon|abuse)@/
+
+const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
+  if (SYSTEMS.test(addressKey)) return () => DONE
   const { ids, next } = findReportsOf(app, { after, isIn })
   return (tx) => ({ rows: eraseOperatorMail(app, tx, ids), next })
 }
@@ -207,7 +211,9 @@ const address: Step = (_, erasure) => (tx) => {
   return DONE
 }
 
+/** The end, unless others are still to get something. */
 const forgotten: Step = (_, erasure) => (tx) => {
+  if (keptEmails(tx.db, erasure, 0, 1).length === 0) return over(tx, erasure)
   forgetAddress(tx, erasure)
   return DONE
 }
@@ -233,10 +239,12 @@ const others: Step = async (app, erasure) => {
   }
 }
 
-const end: Step = (_, erasure) => (tx) => {
+function over(tx: Tx, erasure: Erasure): Outcome {
   deleteErasure(tx, erasure)
   return { isEnd: true }
 }
+
+const end: Step = (_, erasure) => (tx) => over(tx, erasure)
 
 /** Position = the stored code: only ever append. */
 export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
@@ -268,5 +276,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
 
 /** The first step that takes long: nobody waits for it. */
 export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
+/** Whether a step looks through the files, which takes minutes where there is much, and is shared. */
+export const isOfBytes = (step: number): boolean => STEPS[step]?.run === bytes
 /** From here on the address is not known any more. */
 export const FIRST_WITHOUT_ADDRESS = STEPS.findIndex(({ run }) => run === address) + 1

@@ -7,11 +7,19 @@ import { giveWay, type Millis } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { insertOperation, progressOperation } from '../operations/operations.ts'
-import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, STEPS } from './erase-steps.ts'
-import { type Erasure, erasureById, findErasure, insertErasure, moveErasure, nextErasure } from './erasures.ts'
+import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isOfBytes, STEPS } from './erase-steps.ts'
+import {
+  type Erasure,
+  erasureById,
+  findErasure,
+  insertErasure,
+  moveErasure,
+  nextErasure,
+  restartErasure,
+} from './erasures.ts'
 import { type Person, personOf } from './person.ts'
 
 export interface BegunErasure {
@@ -26,11 +34,16 @@ export interface BegunErasure {
 
 /** What a request does itself at most. */
 const AT_ONCE_MS = seconds(1)
+/** Requests that do so side by side; of more, the slices would be one long one together, so the loop has them. */
+const MOST_AT_ONCE = 2
+const atOnce = new WeakMap<App, number>()
 /** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
 const LEASE_MS = seconds(5)
 
 /** When a step that failed is tried again. */
 const AFTER_FAILURE_MS = seconds(30)
+/** How often it is looked whether the bytes of one are gone; the end of that is told besides. */
+const BYTES_LOOK_MS = minutes(1)
 
 /** The person that a request names; 422 when that is no address. */
 export function personNamed(email: string | undefined): Person {
@@ -40,8 +53,8 @@ export function personNamed(email: string | undefined): Person {
 }
 
 /**
- * Begins to erase an address from an account; resolves with how far that is after at most a second. One that is under way goes on, and is what a repeated
- * request is told of. Throws 422 for what is no address.
+ * Begins to erase an address from an account; resolves with how far that is after at most a second. One that is under way is what a repeated request is told
+ * of; it looks through everything again, because there may be more by now. Throws 422 for what is no address.
  */
 export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<BegunErasure> {
   const person = personNamed(email)
@@ -49,7 +62,11 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
   const { addressKey } = person
   const begun = await app.commit.write((tx) => {
     const running = findErasure(tx.db, accountId, addressKey)
-    if (running) return { id: running.id, operationId: formatUuid(running.operationUuid), isNew: false }
+    if (running) {
+      restartErasure(tx, running, addressKey, app.clock.now())
+      tx.afterCommit(() => app.removalDue.emit())
+      return { id: running.id, operationId: formatUuid(running.operationUuid), isNew: false }
+    }
     const operation = insertOperation(app, tx, actor, {
       type: 'gdpr_erase',
       status: 'processing',
@@ -78,15 +95,18 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
 
 /** Does the steps that are quick, then hands over to the loop. */
 async function eraseAtOnce(app: App, id: number): Promise<void> {
+  const others = atOnce.get(app) ?? 0
   const until = app.clock.monotonicMs() + AT_ONCE_MS
+  atOnce.set(app, others + 1)
   try {
-    while (app.clock.monotonicMs() < until) {
+    while (others < MOST_AT_ONCE && app.clock.monotonicMs() < until) {
       const erasure = erasureById(app.db, id)
       if (!erasure || erasure.step >= FIRST_LONG_STEP) break
       const waitMs = await takeStep(app, erasure, app.clock.now() + LEASE_MS)
       if (waitMs > 0) break
     }
   } finally {
+    atOnce.set(app, (atOnce.get(app) ?? 1) - 1)
     await app.commit.write((tx) => {
       const erasure = erasureById(tx.db, id)
       if (erasure) moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
@@ -95,9 +115,40 @@ async function eraseAtOnce(app: App, id: number): Promise<void> {
   }
 }
 
-/** Starts the loop that goes on with erasures. */
+/** Starts the loop that goes on with erasures. All that have come to the bytes share one look through the files, and the others go on meanwhile. */
 export function startErasures(app: App): DueLoop {
   const { clock, log } = app
+  /** By the cursor that each was given. */
+  const ofBytes = new Map<number, Promise<void>>()
+  let newestCursor = clock.now()
+
+  const tryStep = async (erasure: Erasure): Promise<void> => {
+    try {
+      await takeStep(app, erasure)
+    } catch (error) {
+      // The others must not wait for what is wrong with this one.
+      log.error({ err: error, erasure: erasure.id, step: STEPS[erasure.step]?.name }, 'a step of an erasure failed')
+      await moveLater(erasure, erasure.cursor, AFTER_FAILURE_MS)
+    }
+  }
+  const moveLater = (erasure: Erasure, cursor: number, waitMs: number): Promise<void> =>
+    app.commit.write(
+      (tx) => void moveErasure(tx, erasure, { step: erasure.step, cursor, rows: 0, dueAt: clock.now() + waitMs }),
+    )
+  /** Each time under a new cursor, so that what looked before an erasure was begun again says nothing of it. */
+  const tryBytes = async (erasure: Erasure): Promise<void> => {
+    if (ofBytes.has(erasure.cursor)) return moveLater(erasure, erasure.cursor, BYTES_LOOK_MS)
+    const cursor = ++newestCursor
+    await moveLater(erasure, cursor, BYTES_LOOK_MS)
+    const running = tryStep({ ...erasure, cursor })
+      .catch((error: unknown) => log.error({ err: error, erasure: erasure.id }, 'a step of an erasure failed'))
+      .finally(() => {
+        ofBytes.delete(cursor)
+        loop.wake()
+      })
+    ofBytes.set(cursor, running)
+  }
+
   const loop = startDueLoop({
     name: 'erase persons',
     clock,
@@ -108,15 +159,7 @@ export function startErasures(app: App): DueLoop {
       if (erasure.dueAt > clock.now()) return erasure.dueAt
       await giveWay()
       if (ending.aborted) return undefined
-      try {
-        await takeStep(app, erasure)
-      } catch (error) {
-        // The others must not wait for what is wrong with this one.
-        log.error({ err: error, erasure: erasure.id, step: STEPS[erasure.step]?.name }, 'a step of an erasure failed')
-        await app.commit.write(
-          (tx) => void moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: clock.now() + AFTER_FAILURE_MS }),
-        )
-      }
+      await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
       return clock.now()
     },
   })
@@ -126,6 +169,7 @@ export function startErasures(app: App): DueLoop {
     async stop() {
       stopListening()
       await loop.stop()
+      await Promise.all(ofBytes.values())
     },
   }
 }
@@ -141,6 +185,9 @@ async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promi
   if (!person) throw new Error('an erasure has no address')
   const writing = await step.run(app, erasure, person)
   return app.commit.write((tx) => {
+    const current = erasureById(tx.db, erasure.id)
+    // It was begun again, or went with its account: then this is of no use any more.
+    if (current?.step !== erasure.step || current.cursor !== erasure.cursor) return 0
     const { rows = 0, next, waitMs = 0, isEnd = false } = writing(tx)
     if (isEnd) {
       progress(app, tx, erasure, erasure.rows + rows, 'completed')
@@ -152,9 +199,7 @@ async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promi
       rows,
       dueAt: leasedUntil ?? app.clock.now() + waitMs,
     })
-    // It went with its account. Nobody else moves it.
-    if (total === undefined) return 0
-    if (rows > 0) progress(app, tx, erasure, total, 'processing')
+    if (total !== undefined && rows > 0) progress(app, tx, erasure, total, 'processing')
     return waitMs
   })
 }
@@ -175,4 +220,10 @@ function progress(
 }
 
 /** Of the steps that need no address. */
-const NOBODY: Person = { addressKey: '', is: () => false, isIn: () => false, erasedFrom: (text) => text }
+const NOBODY: Person = {
+  addressKey: '',
+  is: () => false,
+  isIn: () => false,
+  isNamedIn: () => false,
+  erasedFrom: (text) => text,
+}

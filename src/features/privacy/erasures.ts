@@ -37,6 +37,7 @@ const sql = prepared((db) => ({
   move: db.prepare<{ rows: number }, number[]>(
     'UPDATE erasures SET step = ?, cursor = ?, rows = rows + ?, due_at = ? WHERE id = ? AND step = ? AND cursor = ? RETURNING rows',
   ),
+  restart: db.prepare('UPDATE erasures SET address = ?, step = 0, cursor = 0, due_at = ? WHERE id = ?'),
   setAddress: db.prepare('UPDATE erasures SET address = ? WHERE id = ?'),
   delete: db.prepare('DELETE FROM erasures WHERE id = ?'),
   addEmail: db.prepare('INSERT INTO erasure_emails (erasure_id, email_id) VALUES (?, ?) ON CONFLICT DO NOTHING'),
@@ -88,6 +89,10 @@ export interface ErasurePlace {
 /** Notes how far one is, and gives its rows in all; undefined when it is no longer where it was: somebody else has done this. */
 export const moveErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePlace): number | undefined =>
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
+
+/** Begins one again: what came since its steps looked is meant as well. @param address as `suppressionKey` gives it, which may be a hash by now */
+export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
+  void sql(tx.db).restart.run(address, dueAt, id)
 
 /** Puts its keyed hash in place of the address. */
 export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =>

@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/app.ts'
 import { bodyText } from '#features/received-parts.ts'
 import { MissingPart } from '#platform/content/read.ts'
 import { prepared } from '#platform/db/open.ts'
+import { tooMany } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamedJson } from '#platform/http/json-stream.ts'
 import { findMessagesOf } from '../agent-mailboxes/erase.ts'
@@ -44,7 +45,13 @@ const sql = prepared((db) => ({
 const MOST_AT_ONCE = 20
 const SUPPRESSIONS_AT_ONCE = 100
 
-/** The answer; throws 422 for what is no address. */
+/** Written for one account at the same time: each looks through everything, also of others. */
+const MOST_RUNNING = 2
+const RUNNING_RETRY_SECONDS = 30
+/** How many are written, by account. */
+const running = new WeakMap<App, Map<number, number>>()
+
+/** The answer; throws 422 for what is no address, 429 while as many are written as may be. */
 export function exportPerson(
   app: App,
   actor: Actor,
@@ -53,10 +60,26 @@ export function exportPerson(
 ): Response {
   const person = personNamed(email)
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
-  return streamedJson(app, request, pieces(app, actor, person, renderedBodies), {
+  const { accountId } = actor
+  const ofApp = running.get(app) ?? new Map<number, number>()
+  running.set(app, ofApp)
+  const others = ofApp.get(accountId) ?? 0
+  if (others >= MOST_RUNNING)
+    throw tooMany(
+      'export_running',
+      `${MOST_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
+      RUNNING_RETRY_SECONDS,
+    )
+  const response = streamedJson(app, request, pieces(app, actor, person, renderedBodies), {
     filename: 'person.json',
-    over: () => undefined,
+    over() {
+      const left = (ofApp.get(accountId) ?? 1) - 1
+      if (left > 0) ofApp.set(accountId, left)
+      else ofApp.delete(accountId)
+    },
   })
+  ofApp.set(accountId, others + 1)
+  return response
 }
 
 async function* pieces(
@@ -192,7 +215,7 @@ function* suppressions(
   }
 }
 
-function* inbound(app: App, { accountId, accountUuid }: Actor, { isIn }: Person): Generator<unknown, void> {
+function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
   for (let after: number | undefined = 0; after !== undefined; ) {
     const found: ReturnType<typeof findInboundOf> = findInboundOf(app.db, {
       accountId,
@@ -222,7 +245,7 @@ function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey 
   }
 }
 
-function* messages(app: App, { accountId }: Actor, { isIn }: Person): Generator<unknown, void> {
+function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
   for (let after: number | undefined = 0; after !== undefined; ) {
     const found: ReturnType<typeof findMessagesOf> = findMessagesOf(app.db, {
       accountId,

@@ -48,11 +48,14 @@ interface Sender {
   readonly sandbox: number
   readonly recipientCount: number
   readonly address: string
+  /** Somebody else who got it was erased: its links may name him. */
+  readonly hasErased: number
 }
 
 const sql = prepared((db) => ({
   sender: db.prepare<Sender, [number]>(
-    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address
+    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address,
+     recipient_count > 1 AND EXISTS (SELECT 1 FROM recipients o WHERE o.email_id = emails.id AND o.address LIKE '%@${ERASED_DOMAIN}') AS hasErased
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE recipients.id = ? AND paused_at IS NULL AND address NOT LIKE '%@${ERASED_DOMAIN}'`,
   ),
@@ -113,7 +116,7 @@ export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engageme
     at,
     emailId: sender.emailId,
     recipientId: engagement.recipientId,
-    data: dataOf(engagement, sender.isPrivate === 1),
+    data: dataOf(engagement, sender),
   })
 }
 
@@ -155,16 +158,16 @@ function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): Ne
 function countClick(
   tx: Tx,
   { recipientId, url = '', visitor }: Engagement,
-  { emailId }: { emailId: number },
+  { emailId, hasErased }: Pick<Sender, 'emailId' | 'hasErased'>,
   at: Millis,
 ): News {
   const statements = sql(tx.db)
   const hash = sha256(url).subarray(0, URL_HASH_BYTES)
   if (visitor === 'machine') {
-    statements.addMachineClick.run(emailId, hash, url)
+    if (hasErased === 0) statements.addMachineClick.run(emailId, hash, url)
     return 'none'
   }
-  statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
+  if (hasErased === 0) statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
   if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return 'none'
   const told = statements.clickEvents.get(recipientId)?.events ?? 0
   if (told >= MOST_EVENTS) return 'none'
@@ -175,7 +178,10 @@ function countClick(
 const isTooSoon = (mark: { readonly lastEventAt: Millis | null } | null, at: Millis, intervalMs: number): boolean =>
   mark !== null && mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs
 
-const dataOf = ({ url, ipAddress, userAgent }: Engagement, isPrivate: boolean): EventData => ({
-  ...(!isPrivate && { ip_address: ipAddress, user_agent: userAgent }),
-  ...(url !== undefined && { link_url: url }),
+const dataOf = (
+  { url, ipAddress, userAgent }: Engagement,
+  { isPrivate, hasErased }: Pick<Sender, 'isPrivate' | 'hasErased'>,
+): EventData => ({
+  ...(isPrivate === 0 && { ip_address: ipAddress, user_agent: userAgent }),
+  ...(url !== undefined && hasErased === 0 && { link_url: url }),
 })

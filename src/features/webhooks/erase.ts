@@ -2,8 +2,10 @@
  * @module Takes a person out of the history of webhooks: what was answered and what went wrong with events that told of him, and whatever else names him.
  * What is still to be told is made of rows that no longer have him.
  */
+import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 
 interface Row {
   readonly id: number
@@ -23,6 +25,13 @@ const sql = prepared((db) => ({
     `SELECT d.id, w.id IS NOT NULL AS isOwn, payload, response, error FROM webhook_deliveries d
      LEFT JOIN webhooks w ON w.id = webhook_id AND account_id = ?2 WHERE d.id > ?1 ORDER BY d.id LIMIT ?3`,
   ),
+  // An attempt takes seconds: what it has told may be erased, or deleted, when its answer comes.
+  isGone: db.prepare<{ isGone: number }, [string, number, number]>(
+    `SELECT EXISTS (SELECT 1 FROM recipients WHERE email_id = events.email_id AND address = ?1) OR (json_valid(data) AND (
+     (data ->> 'inbound_email_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbound_emails WHERE uuid = unhex(data ->> 'inbound_email_id', '-')))
+     OR (data ->> 'mailbox_message_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mailbox_messages WHERE uuid = unhex(data ->> 'mailbox_message_id', '-')))))
+     AS isGone FROM events WHERE account_id = ?2 AND seq = ?3`,
+  ),
   // A payload that is there is of no event: without it nothing can be sent any more.
   erase: db.prepare(
     `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = iif(payload IS NULL, NULL, '{}') WHERE id = ?`,
@@ -37,6 +46,10 @@ export function eraseDeliveriesOf(tx: Tx, accountId: number, seqs: readonly numb
     for (const seq of seqs) erased += sql(tx.db).eraseOfEvent.run(id, seq).changes
   return erased
 }
+
+/** Whether an event tells, or has told, of somebody who was erased, or of received mail that is gone: what is answered to it may repeat that. */
+export const tellsOfErased = (db: Database, accountId: number, seq: number): boolean =>
+  sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
 
 /** Rows that are looked at in one transaction: some 3 ms. */
 const SLICE = 500

@@ -10,6 +10,7 @@ import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { inboundDelivered, inboundUndeliverable } from '../inbound/told.ts'
 import type { AttemptResult } from './attempt.ts'
+import { tellsOfErased } from './erase.ts'
 import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
 import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
 import { endSlice } from './pending.ts'
@@ -138,7 +139,9 @@ function writeDelivery(
   const isGivenUp = result.kind === 'transient' && attempts >= MOST_ATTEMPTS
   const error = isGivenUp ? `${result.error} That was the last of ${MOST_ATTEMPTS} attempts.` : result.error
   tellInbound(app, tx, webhook, tried.seq, { status, at: result.at, error: error ?? '' })
-  const facts = [result.at, result.durationMs, result.statusCode, result.response, error] as const
+  const isErased = tried.seq !== null && tellsOfErased(tx.db, webhook.accountId, tried.seq)
+  const response = isErased ? null : result.response
+  const facts = [result.at, result.durationMs, result.statusCode, response, error] as const
   if (tried.kind === 'event') {
     sql(tx.db).insert.run(
       newUuid(),

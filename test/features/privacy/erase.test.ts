@@ -1,13 +1,15 @@
 import { expect, test } from 'bun:test'
+import { connect } from 'node:net'
 import { startBackground } from '#app/background.ts'
 import { addFinding } from '#features/abuse/findings.ts'
 import { verifyAuditLog } from '#features/audit-logs/verify.ts'
+import { storeOperatorMail } from '#features/postmaster/store.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
-import { storeTestInbound } from '#test/support/inbound.ts'
+import { storeTestInbound, testReceived } from '#test/support/inbound.ts'
 
 type Json = Record<string, unknown>
 
@@ -246,6 +248,99 @@ test('to ask again while it runs is the same erasure, and afterwards another one
   } finally {
     await background.stop()
   }
+})
+
+test('what came since an erasure was asked for is erased when it is asked for again', async () => {
+  await using service = await createEmailApi()
+  const first = await erase(service)
+  expect(service.app.db.query("SELECT 1 FROM erasures WHERE address GLOB 'erased:*'").get()).not.toBeNull()
+  const list = await newList(service, ADA, BEN)
+  const again = await erase(service)
+  expect(at(again.body, 'operation_id')).toBe(at(first.body, 'operation_id') as string)
+  const background = startBackground(service.app)
+  try {
+    await completed(service, again)
+    expect(await contactsOf(service, list)).toEqual([BEN])
+  } finally {
+    await background.stop()
+  }
+})
+
+test('of many requests at once a few do what is quick themselves, and all are done in the end, with few looks through the files', async () => {
+  await using service = await createEmailApi()
+  const { app } = service
+  let looks = 0
+  const scrubFiles = app.scrubFiles
+  Object.assign(app, {
+    scrubFiles: () => {
+      looks++
+      return scrubFiles()
+    },
+  })
+  const people = Array.from({ length: 30 }, (_, i) => `person${i}@victim.test`)
+  for (const to of people) await service.accepted({ to, text_body: to })
+  const answers = await Promise.all(people.map((email) => erase(service, email)))
+  const untouched = app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM erasures WHERE step = 0').get()
+  expect(untouched?.n).toBeGreaterThan(20)
+  const background = startBackground(app)
+  try {
+    for (const answer of answers) await completed(service, answer)
+  } finally {
+    await background.stop()
+  }
+  expect(looks).toBeLessThan(people.length)
+  expect(app.db.query("SELECT 1 FROM recipients WHERE address LIKE '%victim%'").all()).toEqual([])
+  expectBalanced(service)
+})
+
+test('two exports of persons are written at a time for an account, and one that was left makes room', async () => {
+  await using service = await createEmailApi()
+  for (let i = 0; i < 300; i++) await service.accepted({ to: ADA, text_body: `${'x'.repeat(40_000)}${i}` })
+  const sockets = [1, 2].map(() => {
+    const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1' })
+    socket.write(`GET /v1/gdpr/export?email=${ADA} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`)
+    return socket
+  })
+  for (const socket of sockets) await new Promise((resolve) => socket.once('readable', resolve))
+  const other = await service.newKey([], await service.newAccount())
+  expect((await service.api('GET', `/v1/gdpr/export?email=${ADA}`, undefined, { key: other })).status).toBe(200)
+  expectRefusal(await service.api('GET', `/v1/gdpr/export?email=${ADA}`), 429, 'export_running')
+  for (const socket of sockets) socket.destroy()
+  expect(await eventually(async () => (await service.api('GET', `/v1/gdpr/export?email=${ADA}`)).status === 200)).toBe(
+    true,
+  )
+  expect(service.app.memory.inUseBytes).toBe(0)
+}, 60_000)
+
+test('reports about the person go; those that others of the service wait for do not go by the name of who sent or got them', async () => {
+  await using service = await createEmailApi({ works: true })
+  const { app } = service
+  const store = async (kind: 'bounce' | 'complaint' | 'unsubscribe', from: string, text: string) => {
+    const { envelope } = await testReceived(app, {
+      raw: `From: ${from}\r\nTo: postmaster@host.test\r\n\r\n${text}\r\n`,
+    })
+    await app.commit.write((tx) =>
+      storeOperatorMail(app, tx, {
+        kind,
+        envelope: { ...envelope, mailFrom: from },
+        rcptTo: ['postmaster@host.test'],
+        from,
+        subject: kind,
+        reason: 'It names no email.',
+      }),
+    )
+  }
+  await store('complaint', 'reports@provider.test', `Original-Rcpt-To: ${ADA}`)
+  await store('bounce', 'mailer-daemon@provider.test', `Final-Recipient: rfc822; ${BEN}`)
+  await store('unsubscribe', BEN, 'Please do.')
+  await store('unsubscribe', ADA, 'Please do.')
+  const left = () =>
+    app.db.query<{ of: string }, []>("SELECT subject || ' ' || mail_from AS of FROM operator_mail ORDER BY id").all()
+  for (const name of ['postmaster@host.test', 'reports@provider.test', 'mailer-daemon@provider.test'])
+    await completed(service, await erase(service, name))
+  expect(left()).toHaveLength(4)
+  await completed(service, await erase(service))
+  expect(left().map(({ of }) => of)).toEqual(['bounce mailer-daemon@provider.test', `unsubscribe ${BEN}`])
 })
 
 test('a broadcast that waits leaves the person out, and gives the quota back', async () => {

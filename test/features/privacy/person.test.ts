@@ -28,8 +28,31 @@ test.each([
   ['x.ada@victim.test', false],
   ['ada@victim.test.example', false],
   ['ada@victim.tests', false],
+  ['"ada"@victim.test', true],
+  ['{"to":"\\"ada\\"@victim.test"}', true],
+  ["'ada@victim.test' is unknown", true],
+  ["d'ada@victim.test", false],
+  ['https://x.test/?for=d%27ada%40victim.test', false],
+  ['https://x.test/?for=tag%2Bada%40victim.test', false],
+  ['https://x.test/?for=%C3%A4ada%40victim.test', false],
+  ['https://x.test/?for=ada%40victim.test%2Eexample', false],
+  ['{"to":"\\u003cada@victim.test\\u003e"}', true],
+  ['who is ada@victim.test- or is it', true],
+  ['ada@victim.test-group.example', false],
+  ['ada@victim.test...', true],
 ])('in the text %j the address is found: %s', (text, isIn) => {
   expect(personNamed('ada@victim.test').isIn(text)).toBe(isIn)
+})
+
+test.each([
+  ['R&D <r&d@victim.test>', 'd@victim.test', false],
+  ["Sean O'Brien <o'brien@victim.test>", 'brien@victim.test', false],
+  ['["x/ada@victim.test","ben@victim.test"]', 'ada@victim.test', false],
+  ['["\\"ada\\"@victim.test"]', 'ada@victim.test', true],
+  ['"Lovelace, Ada" <ADA@victim.test>, ben@victim.test', 'ada@victim.test', true],
+  ['prvs=0123456789=ada@victim.test', 'ada@victim.test', true],
+])('the header %j names %s: %s', (header, address, isNamed) => {
+  expect(personNamed(address).isNamedIn(header)).toBe(isNamed)
 })
 
 test('an address with an internationalised domain is found in either form of it', () => {

@@ -136,6 +136,29 @@ describe('an event', () => {
     expect(told().at(-1)).toEqual(['delivered', first.id])
   })
 
+  test('of somebody who is erased while it is told has no answer in the history, which may repeat it', async () => {
+    await using service = await startWebhookService({ works: true })
+    const webhook = await service.addWebhook(['rejected'])
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async ({ text }) => {
+      await gate.promise
+      return { status: 500, body: `cannot take ${text}` }
+    })
+    await service.api('POST', '/v1/suppressions', { email_address: 'marker@receiver.test' })
+    await service.accepted({ to: 'marker@receiver.test' })
+    service.release()
+    await service.receiver.received(1)
+    const begun = await service.api('DELETE', '/v1/gdpr/erase?email=marker@receiver.test')
+    await eventually(async () => {
+      const { body } = await service.api('GET', `/v1/operations/${at(begun.body, 'operation_id')}`)
+      return at(body, 'data', 'status') === 'completed'
+    })
+    gate.resolve()
+    expect(await service.settled(webhook, 1)).toMatchObject([
+      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The answer was 500.' },
+    ])
+  })
+
   test('is told under the further prefixes of compat.header_prefixes too', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])

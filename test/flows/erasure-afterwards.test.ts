@@ -1,0 +1,70 @@
+/**
+ * @module What comes after somebody was erased from an email that others got as well: their clicks and complaints count, and bring nothing of him back.
+ */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { grepData } from '#test/support/grep-data.ts'
+import { shape } from '../protocols/arf/shapes.ts'
+import { HOST, startPostOffice } from './post-office.ts'
+
+const MARK = 'marker.qzx'
+const PERSON = `${MARK}@receiver.test`
+const OTHER = 'other@receiver.test'
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
+
+test('what others do with an email that an erased person got too brings nothing of him back', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-afterwards-'))
+  try {
+    await using office = await startPostOffice({}, { works: true, dataDir })
+    const shared = await office.mail({
+      to: [OTHER, PERSON],
+      subject: 'For both',
+      tracking: true,
+      html_body: `<p>Hello <a href="https://shop.test/?for=${PERSON}">Shop</a></p>`,
+    })
+    const copy = shared.copyFor(OTHER)
+    const begun = await office.api('DELETE', `/v1/gdpr/erase?email=${PERSON}`)
+    await eventually(async () => {
+      const { body } = await office.api('GET', `/v1/operations/${at(begun.body, 'operation_id')}`)
+      return at(body, 'data', 'status') === 'completed'
+    }, 60_000)
+    expect(grepData(dataDir, [MARK])).toEqual([])
+
+    const text = copy.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=')
+    const link = new RegExp(`https://${HOST.replaceAll('.', '\\.')}(/t/c/[\\w/-]+)`).exec(text)?.[1]
+    const clicked = await fetch(`${office.url}${link}`, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
+    expect(clicked.headers.get('location')).toBe(`https://shop.test/?for=${PERSON}`)
+    const [, unsubscribe = '', address = ''] =
+      /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
+    await office.handIn({
+      to: copy.mailFrom,
+      raw: shape('standard', {
+        return_path: copy.mailFrom,
+        recipient: OTHER,
+        other_recipient: 'nobody@provider.test',
+        to: copy.header('To'),
+        message_id: copy.header('Message-ID'),
+        unsubscribe,
+        unsubscribe_address: address,
+      }),
+    })
+    await eventually(async () => (await office.eventTypes(shared.id)).includes('clicked'))
+    expect((await office.eventTypes(shared.id)).filter((type) => type === 'clicked' || type === 'complained')).toEqual([
+      'clicked',
+      'complained',
+    ])
+    expect(await office.suppressions()).toEqual([{ address: OTHER, reason: 'complaint', sourceEmailId: shared.id }])
+    const kept = office.app.db.query<{ ref: number | null }, []>('SELECT raw_ref AS ref FROM complaints').all()
+    expect(kept).toEqual([{ ref: null }])
+    const rows = grepData(dataDir, [MARK]).filter((line) => line.startsWith('tassis.db:'))
+    expect(rows).toEqual([])
+    expectBalanced(office)
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}, 120_000)
