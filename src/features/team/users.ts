@@ -204,7 +204,10 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
 /** Makes a user a member of the actor's account. Throws 409 when it is one already, or the team has its most members. */
 export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole): void {
   if (findMember(tx.db, actor.accountId, user.uuid))
-    throw conflict('already_member', 'This user belongs to the team already; change the role instead.')
+    throw conflict(
+      'already_member',
+      'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
+    )
   if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MOST_MEMBERS)
     throw conflict('too_many_members', `A team has at most ${MOST_MEMBERS} members; remove one before.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
