@@ -65,6 +65,7 @@ async function tell(app: App, notice: Notice): Promise<void> {
   for (const to of addressesOf(app.db, notice)) {
     try {
       await sendSystemMail(app, {
+        about: [notice.accountId],
         to,
         subject: 'Sending is paused on your account',
         text: textOf(notice),
@@ -87,7 +88,7 @@ function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: 
 
 const textOf = ({ name, reason, at }: Notice): string =>
   [
-    `Sending was paused on the account ${name} at ${isoTime(at)}.`,
+    `Sending was paused on the account ${name} on ${isoTime(at).slice(0, 10)} at ${isoTime(at).slice(11, 16)} UTC.`,
     `Reason: ${reason}`,
     'Until it is resumed, new emails are refused with the error "account_paused". Emails that were accepted before are kept and wait; they are sent when sending is resumed.',
     'Receiving, reading and your data are not affected. To have sending resumed, contact the operator of the service.',

@@ -65,6 +65,8 @@ export interface DraftExtra {
   readonly contact?: BroadcastContact
   /** Mail of the service itself, such as a link that sets a password: the account that it leaves from never reads it. */
   readonly of_service?: true
+  /** Of such mail: row ids of the accounts that it is about. It goes with the last of them. */
+  readonly about?: readonly number[]
 }
 
 const MOST_SUBJECT_CHARACTERS = 998

@@ -3,7 +3,7 @@
  * on after a crash: its waiting mail ends, its rows and content go, and at last the bytes of them in the files. What stays is a row without anything in
  * it, so that its number is not given again, and the entries of the audit log without their personal fields.
  *
- * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → log → bytes
+ * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
@@ -26,12 +26,14 @@ import { requestScrub } from '../content/scrub.ts'
 import { closeDomains } from '../domains/domains.ts'
 import { endWaitingMail, hasMailInHand } from '../emails/end-mail.ts'
 import { insertOperation, removeOperationsOf } from '../operations/operations.ts'
+import { mailAbout } from '../system-mail/about.ts'
 import { removeTeamOf } from '../team/users.ts'
 import { closeWebhooks } from '../webhooks/change.ts'
 import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
+import { eraseEmail } from './erase-steps.ts'
 
 /** Position = the stored code: only ever append. */
-const STEPS = ['mail', 'rows', 'late', 'log', 'bytes'] as const
+const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
 type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
@@ -200,7 +202,9 @@ async function removeStep(app: App, deletion: Deletion): Promise<void> {
     case 'rows':
       return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
     case 'late':
-      return removeRows(app, deletion, { next: 'log' })
+      return removeRows(app, deletion, { next: 'service' })
+    case 'service':
+      return eraseServiceMail(app, deletion)
     case 'log':
       return endLog(app, deletion)
     case 'bytes':
@@ -223,6 +227,24 @@ async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Prom
   await app.commit.write((tx) => {
     const rows = removeAccountRows(app, tx, accountId)
     move(tx, deletion, rows > 0 ? { rows } : whenDone)
+  })
+}
+
+/** Mail of the service to its people lies among that of the account that it left from: invitations, links, notices. */
+async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
+  const { found, next } = mailAbout(app.db, deletion.accountId, deletion.cursor)
+  await app.removeCaptures(found.map(({ emailId }) => emailId))
+  const isAll = () => true
+  await app.commit.write((tx) => {
+    let rows = 0
+    for (const email of found) {
+      const erased = eraseEmail(app, tx, { ...email, is: isAll, isIn: isAll })
+      rows += erased.rows
+      // A session with the receiver is under way.
+      if (!erased.isEmptied)
+        return move(tx, deletion, { rows, cursor: email.emailId - 1, dueAt: app.clock.now() + IN_HAND_MS })
+    }
+    return move(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
   })
 }
 

@@ -140,8 +140,23 @@ const emails: Step = async (app, erasure, person) => {
 }
 
 /** Takes the person out of one email. What is under way, and what others are still to get of it, is noted for later. Gives the rows erased. */
-function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, { is, isIn }: Person, emailId: number): number {
-  const { accountId } = erasure
+function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emailId: number): number {
+  const { rows, isEmptied } = eraseEmail(app, tx, { accountId: erasure.accountId, emailId, ...person })
+  if (!isEmptied) keepEmail(tx, erasure, emailId)
+  return rows
+}
+
+/** The same, without the note: `isEmptied` is false while a delivery is under way, or others are still to get something. */
+export function eraseEmail(
+  app: App,
+  tx: Tx,
+  {
+    accountId,
+    emailId,
+    is,
+    isIn,
+  }: { readonly accountId: number; readonly emailId: number } & Pick<Person, 'is' | 'isIn'>,
+): { readonly rows: number; readonly isEmptied: boolean } {
   const { isBeingTried } = cancelRecipients(app, tx, emailId, is)
   const changed = keepFigures(tx, emailId, () => {
     const { recipientIds, isAll } = anonymiseRecipients(tx, emailId, is)
@@ -156,9 +171,8 @@ function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, { is, isIn }: Person
     seqs.length +
     eraseComplaints(app, tx, emailId, recipientIds) +
     eraseDeliveriesOf(tx, accountId, seqs)
-  if (!isBeingTried && emptyEmail(app, tx, emailId)) return rows + 1
-  keepEmail(tx, erasure, emailId)
-  return rows
+  const isEmptied = !isBeingTried && emptyEmail(app, tx, emailId)
+  return { rows: isEmptied ? rows + 1 : rows, isEmptied }
 }
 
 /** The emails of which a delivery to the person was under way: until it is over, the address is still needed. */

@@ -25,6 +25,8 @@ export interface SystemMail {
   readonly html?: string
   /** The same key sends once. */
   readonly idempotencyKey?: string
+  /** Row ids of the accounts that it is about: what it says goes with the last of them. */
+  readonly about: readonly number[]
 }
 
 interface Sender {
@@ -91,7 +93,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       app,
       tx,
       actor,
-      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true } },
+      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true, about: mail.about } },
       content,
       {
         domainId: domain.id,

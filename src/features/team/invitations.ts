@@ -112,7 +112,10 @@ export function createInvite(app: App): Invite {
     const made = await app.commit.write((tx) => {
       const user = findUserByEmail(tx.db, email)
       if (user && findMember(tx.db, actor.accountId, user.uuid))
-        throw conflict('already_member', 'This user belongs to the team already; change the role instead.')
+        throw conflict(
+          'already_member',
+          'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
+        )
       const statements = sql(tx.db)
       statements.deleteOf.run(actor.accountId, email)
       if (listInvitations(tx.db, actor.accountId, now).length >= MOST_INVITATIONS)
@@ -139,7 +142,7 @@ export function createInvite(app: App): Invite {
 /** Tells whether the mail left; the invitation stands in any case, and can be made again. */
 async function mailInvitation(
   app: App,
-  { email, role }: Invitation,
+  { accountId, email, role }: Invitation,
   accountName: string,
   token: string,
 ): Promise<boolean> {
@@ -147,6 +150,7 @@ async function mailInvitation(
   const where = new URL(app.config.publicUrl).host
   try {
     return await sendSystemMail(app, {
+      about: [accountId],
       to: email,
       subject: `Invitation to ${name === '' ? where : name}`,
       text: `You are invited to the team${name === '' ? '' : ` of ${name}`} at ${where}, as ${role}.

@@ -78,6 +78,7 @@ export function createResetRequests(app: App, attempts: Attempts, later: (work: 
       return newResetLink(app, tx, user, MAIL_LINK_MS)
     })
     await sendSystemMail(app, {
+      about: membershipsOf(app.db, user.id).map(({ accountId }) => accountId),
       to: user.email,
       subject: 'Set a new password',
       text: `Somebody, probably you, asked for a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.

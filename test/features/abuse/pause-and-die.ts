@@ -17,6 +17,12 @@ if (what === 'pause') {
   await app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason: 'The operator looks at it.' }))
 } else {
   const to = 'owner@tassis.test'
-  await sendSystemMail(app, { to, subject: 'Sent before', text: 'Sent before.', idempotencyKey: noticeKey(1, to) })
+  await sendSystemMail(app, {
+    to,
+    subject: 'Sent before',
+    text: 'Sent before.',
+    idempotencyKey: noticeKey(1, to),
+    about: [],
+  })
 }
 process.kill(process.pid, 'SIGKILL')

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
+import { pauseAccount } from '#features/abuse/pause.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import { openDeletions, startAccountRemoval } from '#features/privacy/delete-account.ts'
@@ -14,6 +15,7 @@ import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, VERIFIED } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
+import { createTestUser } from '#test/support/people.ts'
 
 const CONFIRMED = { headers: { 'x-confirm-delete': 'DELETE' } }
 
@@ -168,6 +170,35 @@ describe('DELETE /v1/account', () => {
     expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
       n: 0,
     })
+  })
+
+  test('takes along what the service itself wrote to its people, which left from another account', async () => {
+    await using api = await createEmailApi()
+    const { app } = api
+    const gone = await createTestAccount(app)
+    app.db.run("UPDATE accounts SET name = 'vanish-company', email = 'vanish-owner@people.test' WHERE id = ?", [
+      gone.accountId,
+    ])
+    const goneKey = await api.newKey([], gone)
+    await createTestUser(app, gone, 'vanish-ada@people.test', 'owner')
+    await createTestUser(app, api.actor, 'stays@people.test', 'owner')
+    const invite = (key: string, email: string) =>
+      api.api('POST', '/v1/team/invitations', { email, role: 'viewer' }, { key })
+    await invite(goneKey, 'vanish-guest@people.test')
+    await invite(api.key, 'kept-guest@people.test')
+    for (const email of ['vanish-ada@people.test', 'stays@people.test'])
+      await api.api('POST', '/v1/auth/password-reset', { email })
+    await app.commit.write((tx) => pauseAccount(app, tx, gone, { source: 'admin', reason: 'vanish-reason' }))
+    const sent = () => app.db.query<{ n: number }, []>("SELECT count(*) AS n FROM emails WHERE subject <> ''").get()?.n
+    const background = startBackground(app)
+    await eventually(() => sent() === 6)
+    await background.stop()
+    await api.api('DELETE', '/v1/account', undefined, { ...CONFIRMED, key: goneKey })
+    api.clock.advance(minutes(6))
+    await untilGone(api)
+    expect(sent()).toBe(2)
+    expect(grepData(api.dataDir, ['vanish-'])).toEqual([])
+    expectBalanced(api)
   })
 
   test('leaves no byte of what the account had in any file of the data directory', async () => {

@@ -5,7 +5,7 @@ import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { createEmailApi, expectRefusal, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 
-const MAIL = { to: 'ada@example.com', subject: 'Reset your password', text: 'Open this link.' }
+const MAIL = { to: 'ada@example.com', subject: 'Reset your password', text: 'Open this link.', about: [] }
 
 const sentMail = (db: import('bun:sqlite').Database) =>
   db

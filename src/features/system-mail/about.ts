@@ -1,0 +1,44 @@
+/** @module Finds mail of the service that is about accounts which are gone: it lies among the mail of the account that it left from. Changes nothing. */
+import type { Database } from 'bun:sqlite'
+import { prepared } from '#platform/db/open.ts'
+
+const sql = prepared((db) => ({
+  // Few have it, and there is no index: a window of ids at a time.
+  about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
+    `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
+     WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,
+  ),
+  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
+  left: db.prepare<{ n: number }, [string]>(
+    'SELECT count(*) AS n FROM accounts WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL',
+  ),
+}))
+
+/** Emails looked at at once: some 10 ms. */
+const WINDOW = 10_000
+
+export interface MailOfService {
+  readonly emailId: number
+  /** Account that it left from. */
+  readonly accountId: number
+}
+
+/**
+ * Mail of the service after an email that is about this account, and about no other that is still there.
+ * @returns what was found, and where to go on; no `next`: all was looked at
+ */
+export function mailAbout(
+  db: Database,
+  accountId: number,
+  after: number,
+): { readonly found: readonly MailOfService[]; readonly next: number | undefined } {
+  const upTo = after + WINDOW
+  const found = sql(db)
+    .about.all(after, upTo)
+    .filter(({ about }) => {
+      const accounts = JSON.parse(about ?? '[]') as readonly number[]
+      return accounts.includes(accountId) && sql(db).left.get(about ?? '[]')?.n === 0
+    })
+    .map(({ id, senderId }) => ({ emailId: id, accountId: senderId }))
+  return { found, next: upTo < (sql(db).lastId.get()?.id ?? 0) ? upTo : undefined }
+}
