@@ -13,11 +13,11 @@ import { trimReplies } from '#features/emails/kept-replies.ts'
 import { removeOrphanedRoutes } from '#features/inbound-routes/inbound-routes.ts'
 import { trimOperatorMail } from '#features/postmaster/store.ts'
 import { trimReports } from '#features/reports/store.ts'
+import { dropRawMail } from '#features/retention/raw-mail.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { removeOrphanedForms } from '#features/signup-forms/signup-forms.ts'
 import { trimPeople } from '#features/team/trim.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
-import { days } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
 
 interface Schedule {
@@ -40,7 +40,7 @@ const SCHEDULES: readonly Schedule[] = [
   {
     name: 'drop raw mail that is too old',
     pattern: '0 27 * * * *',
-    run: ({ app }) => app.rawMail.dropMonthsBefore(app.clock.now() - days(app.config.inboundRawDays)),
+    run: ({ app }) => dropRawMail(app),
   },
   { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
   { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => trimPeople(app) },

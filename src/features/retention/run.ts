@@ -18,6 +18,7 @@ import {
   trimEvents,
 } from '../events/trim.ts'
 import { firstNeededSeq } from '../webhooks/needed.ts'
+import { believedTime } from './believed-time.ts'
 import type { Budgeted } from './budgets.ts'
 import { agedCutoffs, budgetCutoffs } from './cutoffs.ts'
 import { createPace, type Pace } from './pace.ts'
@@ -55,7 +56,7 @@ export function runRetention(app: App, signal: AbortSignal = new AbortController
 }
 
 async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
-  const now = app.clock.now()
+  const now = await believedTime(app)
   const before: Record<Budgeted, Millis> = { ...agedCutoffs(app.config, now) }
   for (const [kind, cutoff] of Object.entries(await budgetCutoffs(app)) as [Budgeted, Millis][]) {
     if (cutoff <= before[kind]) continue
@@ -67,22 +68,22 @@ async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
     goThrough(app, walk, cutoff, { pace: createPace(app.clock), signal })
   const removed = {
     content: (await pass(contentWalk, before.content)) + (await pass(broadcastContentWalk, before.content)),
-    events: await passEvents(app, before.events, signal),
+    events: await passEvents(app, before.events, now, signal),
     inbound: (await pass(inboundWalk, before.inbound)) + (await pass(mailboxWalk, before.inbound)),
     logs: await pass(emailWalk, before.logs),
     audit: await trimAuditLog(app, now - days(app.config.auditDays)),
   }
   await pass(broadcastWalk, before.logs)
   await pass(operationWalk, before.logs)
-  await passCounters(app, signal)
+  await passCounters(app, now, signal)
   if (!signal.aborted) await giveBackSpace(app)
   if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed what was too old')
   return removed
 }
 
 /** The events of each account, from the oldest on. */
-async function passEvents(app: App, before: Millis, signal: AbortSignal): Promise<number> {
-  const anyBefore = app.clock.now() - days(app.config.eventsDays * WAITED_FOR_FACTOR)
+async function passEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
+  const anyBefore = now - days(app.config.eventsDays * WAITED_FOR_FACTOR)
   const pace = createPace(app.clock)
   let removed = 0
   for (let accountId: number | undefined = 0; ; ) {
@@ -119,8 +120,8 @@ async function passEventsOf(
 }
 
 /** Counters of hours that nobody asks about any more. Totals that a list is counted with go only when they are zero. */
-async function passCounters(app: App, signal: AbortSignal): Promise<void> {
-  const horizon = Math.min(horizonOf(app.db, 'events'), app.clock.now() - days(COUNTERS_DAYS))
+async function passCounters(app: App, now: Millis, signal: AbortSignal): Promise<void> {
+  const horizon = Math.min(horizonOf(app.db, 'events'), now - days(COUNTERS_DAYS))
   const hour = Math.floor(horizon / hours(1))
   if (hour <= 0) return
   const pace = createPace(app.clock)
