@@ -66,14 +66,15 @@ export function insertSubAccount(
 
 export interface SubAccountRowChange {
   readonly name?: string | undefined
-  readonly monthlyQuota?: number | undefined
+  readonly monthlyQuota?: number | null | undefined
   /** Null: it is switched on. */
   readonly disabledAt?: Millis | null | undefined
 }
 
 /** What is not given stays. */
 export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
-  const quota = change.monthlyQuota ?? sql(tx.db).ownQuota.get(account.id)?.quota ?? null
+  const quota =
+    change.monthlyQuota === undefined ? (sql(tx.db).ownQuota.get(account.id)?.quota ?? null) : change.monthlyQuota
   const disabledAt = change.disabledAt === undefined ? account.disabledAt : change.disabledAt
   sql(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
 }

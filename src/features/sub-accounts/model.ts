@@ -43,7 +43,9 @@ export type NewSubAccountBody = Static<typeof NewSubAccountBody>
 export const SubAccountChangeBody = Closed(
   {
     name: Type.Optional(NAME),
-    monthly_quota: Type.Optional(QUOTA),
+    monthly_quota: OptionalNullable(QUOTA, {
+      description: 'Recipients a calendar month (UTC), at most as many as the parent has; null: as many.',
+    }),
     is_active: Type.Optional(
       Type.Boolean({
         description: 'False switches it off: keys and sessions are a 401 at once, waiting mail is held.',

@@ -123,8 +123,8 @@ function requireMayHave(app: App, db: Database, actor: Actor, quota: number | un
   return parent
 }
 
-function requireQuotaWithin(parent: Account, quota: number | undefined): void {
-  if (quota !== undefined && quota > parent.monthlyQuota)
+function requireQuotaWithin(parent: Account, quota: number | null | undefined): void {
+  if (quota !== undefined && quota !== null && quota > parent.monthlyQuota)
     throw invalid('monthly_quota', `monthly_quota is at most that of the parent account, ${parent.monthlyQuota}.`)
 }
 
@@ -139,7 +139,8 @@ function nameOf(text: string): string {
 
 export interface SubAccountChanges {
   readonly name?: string | undefined
-  readonly monthlyQuota?: number | undefined
+  /** Null: as many as the parent. */
+  readonly monthlyQuota?: number | null | undefined
   readonly isActive?: boolean | undefined
 }
 
@@ -235,5 +236,5 @@ const auditOfParent = (
   metadata: Readonly<Record<string, unknown>>,
 ): void => audit(app, tx, actor, { action, resourceType: 'sub_account', resourceId, metadata })
 
-const quotaText = (quota: number | undefined): Record<string, number> =>
+const quotaText = (quota: number | null | undefined): Record<string, number | null> =>
   quota === undefined ? {} : { monthly_quota: quota }

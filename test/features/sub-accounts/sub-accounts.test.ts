@@ -171,6 +171,10 @@ test('a change of name or quota changes nothing else, and a change of nothing is
   expect((await service.ask('PATCH', path, { monthly_quota: 0 })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 0 },
   })
+  // Without one of its own it has that of its parent.
+  expect((await service.ask('PATCH', path, { monthly_quota: null })).body).toEqual({
+    data: { ...made, name: 'New', monthly_quota: 1000 },
+  })
   expectRefusal(await service.ask('PATCH', path, {}), 422, 'validation_failed', 'body')
   expectRefusal(await service.ask('PATCH', path, { monthly_quota: 1001 }), 422, 'validation_failed', 'monthly_quota')
 })
