@@ -69,6 +69,9 @@ test('a password comes by standard input, never by an argument; the second accou
     link: null,
     accounts: [{ role: 'admin' }],
   })
+  expect((await tassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe('ada@people.test is owner now.\n')
+  const last = await tassis(['users', 'role', EMAIL, 'viewer'], settings)
+  expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
   expect(made.stdout).not.toContain(PASSWORD)
   await tassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
   const again = await tassis([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)

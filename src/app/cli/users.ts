@@ -1,8 +1,16 @@
 /** @module `tassis users`: the people who sign in with a browser. */
 import { readFileSync } from 'node:fs'
-import { type Command, Option } from 'commander'
+import { Argument, type Command, Option } from 'commander'
 import type { App, TeamRole } from '#features/app.ts'
-import { createUser, removeUser, requireUser, resetUser, signOut, switchTotpOff } from '#features/team/operate.ts'
+import {
+  createUser,
+  giveRole,
+  removeUser,
+  requireUser,
+  resetUser,
+  signOut,
+  switchTotpOff,
+} from '#features/team/operate.ts'
 import { ROLES } from '#features/team/roles.ts'
 import { listSessions } from '#features/team/sessions.ts'
 import { findUser, hasOtherOwner, listUsers, membershipsOf, type User } from '#features/team/users.ts'
@@ -61,6 +69,14 @@ const reset = operation('users.reset', async ({ opened: { app } }, { email }: Of
   link: await resetUser(app, email),
 }))
 
+const role = operation(
+  'users.role',
+  async ({ opened: { app } }, { email, account, role: wanted }: OfUser & { role: TeamRole }) => {
+    await giveRole(app, operatorOf(app, account), email, wanted)
+    return { email, role: wanted }
+  },
+)
+
 const remove = operation('users.remove', async ({ opened: { app } }, { email, account }: OfUser) => {
   const actor = operatorOf(app, account)
   const { id } = requireUser(app, email)
@@ -90,7 +106,7 @@ const signOutAll = operation('users.sign-out', async ({ opened: { app } }, { ema
   ended: await signOut(app, email),
 }))
 
-export const userOperations = [create, list, reset, remove, totpOff, sessions, signOutAll]
+export const userOperations = [create, list, reset, role, remove, totpOff, sessions, signOutAll]
 
 const LINK_WORDS = 'sets a password, once, within 24 hours'
 
@@ -148,6 +164,14 @@ export function addUserCommands(program: Command): void {
       reportSecret(options, { link }, link, `This link ${LINK_WORDS}: hand it on to nobody else.`)
     })
 
+  withAccount(withJson(users.command('role').description('give a user another role in the team of an account')))
+    .argument('<email>', 'address of the user')
+    .addArgument(new Argument('<role>', 'the role').choices(ROLES))
+    .action(async (email: string, wanted: TeamRole, options: JsonOption & AccountOption) => {
+      const input = { email, role: wanted, ...(options.account !== undefined && { account: options.account }) }
+      const given = await withData(loadConfig().config, (call) => call(role, input))
+      report(options, given, (shown) => `${printable(shown.email)} is ${shown.role} now.`)
+    })
   withAccount(withJson(users.command('remove').description('take a user out of the team of an account')))
     .argument(...emailArgument)
     .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {

@@ -4,6 +4,7 @@ import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { tellAccounts } from './login.ts'
+import { changeRole } from './members.ts'
 import { newResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
 import { hashPassword, requireGoodPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
@@ -13,6 +14,7 @@ import {
   dropMember,
   findMember,
   findUserByEmail,
+  type Member,
   parseUserEmail,
   storeTotp,
   type User,
@@ -67,6 +69,14 @@ export const resetUser = (app: App, email: string): Promise<string> =>
     tellAccounts(app, tx, user, 'user.password_reset_requested', undefined, as(user))
     return newResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
+
+/** Gives a user another role in the actor's account. Throws 404, and 409 for its last owner. */
+export function giveRole(app: App, actor: Actor, email: string, role: TeamRole): Promise<Member> {
+  const { uuid } = requireUser(app, email)
+  if (!findMember(app.db, actor.accountId, uuid))
+    throw notFound('member_not_found', `${email} does not belong to this account.`)
+  return changeRole(app, actor, formatUuid(uuid), role)
+}
 
 /** Takes a user out of the actor's account, even its last owner; a user who belongs nowhere any more is gone. Throws 404. */
 export const removeUser = (app: App, actor: Actor, email: string): Promise<void> =>
