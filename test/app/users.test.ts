@@ -80,7 +80,7 @@ test('a password comes by standard input, never by an argument; the second accou
     expect.stringContaining('There is a user ada@people.test already'),
   ])
   const added = await tassisJson<Shown>([...create, '--account', 'Second'], settings)
-  expect(added).toMatchObject({ link: null, accounts: [{ role: 'admin' }, { role: 'admin' }] })
+  expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })
 })
 
 test('an unknown user, role or account is told with what to do', async () => {
