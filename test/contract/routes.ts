@@ -929,7 +929,8 @@ export function dump({ app }: EmailApi): string {
     .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     .all()
   const rows = tables.map(({ name }) => [name, app.db.query(`SELECT * FROM "${name}"`).all()])
-  return JSON.stringify(rows, (key, value) => (key === 'last_used_at' ? undefined : value))
+  // When an export was complete is noted after its answer, and taken back by `ask`.
+  return JSON.stringify(rows, (key, value) => (key === 'last_used_at' || key === 'exported_at' ? undefined : value))
 }
 
 /** A second account with its own key. */
