@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
 import { pauseAccount } from '#features/abuse/pause.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
+import { endWaitingMail, hasMailInHand } from '#features/emails/end-mail.ts'
+import { statusCode } from '#features/emails/status.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import { openDeletions, startAccountRemoval } from '#features/privacy/delete-account.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -84,6 +86,25 @@ describe('DELETE /v1/account', () => {
     await eventually(() => openDeletions(app.db)[0]?.step !== 'mail')
     await background.stop()
     expect(app.db.query('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()).toEqual({ n: 0 })
+  })
+
+  test('ends waiting and scheduled mail before anything else, so that none of it is delivered', async () => {
+    await using api = await createEmailApi()
+    const { app, actor } = api
+    const later = new Date(api.clock.now() + hours(5)).toISOString()
+    await api.accepted()
+    await api.accepted({ send_at: later, to: ['a@receiver.test', 'b@receiver.test'] })
+    await api.api('DELETE', '/v1/account', undefined, CONFIRMED)
+    expect(openDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
+    expect(await app.commit.write((tx) => endWaitingMail(tx, actor.accountId, app.eventTime()))).toBe(2)
+    const rows = app.db
+      .query<Record<string, number | null>, []>(
+        'SELECT emails.status AS email, recipients.status AS recipient, next_at FROM emails JOIN recipients ON email_id = emails.id',
+      )
+      .all()
+    const cancelled = statusCode('cancelled')
+    expect(rows).toEqual(Array.from({ length: 3 }, () => ({ email: cancelled, recipient: cancelled, next_at: null })))
+    expect(hasMailInHand(app.db, actor.accountId)).toBe(false)
   })
 
   test('takes its sub-accounts along, and leaves other accounts alone', async () => {
