@@ -1,4 +1,4 @@
-/** @module Takes an address out of what was found about an account: signs quote links, which may be of one person. The finding stays. */
+/** @module Takes an address out of what was found about an account: signs quote hosts and phrases, which may be of one person. The finding stays. */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 

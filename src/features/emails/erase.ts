@@ -166,8 +166,7 @@ export function anonymiseRecipients(
 
 /**
  * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it; true also when it is
- * gone. Its idempotency key
- * stays, so that nothing is sent twice, without what it was used for.
+ * gone. Its idempotency key stays, so that nothing is sent twice, without what it was used for.
  */
 export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
   const row = sql(tx.db).content.get(emailId)
