@@ -1,0 +1,186 @@
+/**
+ * @module One task of a webhook from its payload to its stored outcome: reads what is to be told, makes the attempt, has the outcome written, again and
+ * again while the database refuses. Knows no order and no bounds: when it is begun is the dispatcher's.
+ */
+import type { App } from '#features/app.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { type AttemptResult, attempt } from './attempt.ts'
+import { TEST_EVENT } from './event-names.ts'
+import type { DueDelivery, Lane, WaitingEvent } from './lane.ts'
+import { endDelivery, type Tried, type Written, writeAttempt, writeUnreadable } from './outcome.ts'
+import { payloadOf } from './payload.ts'
+import type { Place } from './places.ts'
+import type { Webhook } from './webhooks.ts'
+
+/** An endpoint that takes longer than this has one attempt at a time, as has one that failed. */
+const SLOW_MS = seconds(1)
+/** Between two tries to read or to write. */
+export const STORAGE_RETRY_MS = seconds(1)
+/** Times that an event is read before it counts as damaged. */
+const MOST_READS = 5
+
+/** What is under way for a lane: an event for the first time, or a stored delivery. */
+export type Task =
+  | { readonly kind: 'event'; readonly event: WaitingEvent }
+  | { readonly kind: 'stored'; readonly delivery: DueDelivery }
+
+/** What was written, and the cursor that was stored with it; without `written` the task ended without an attempt. */
+export interface Done {
+  readonly written?: Written & { readonly cursor: number }
+}
+
+interface Body {
+  readonly event: string
+  /** JSON. */
+  readonly text: string
+}
+
+/** What the tasks of one run of the service share. */
+export class Tasks {
+  readonly #app: App
+  readonly #aborting = new AbortController()
+  /** Outcomes that the database has refused so far. */
+  #refused = 0
+  #isStopping = false
+  readonly #storageIsBack: () => void
+
+  /** @param storageIsBack called when the last refused outcome is stored */
+  constructor(app: App, storageIsBack: () => void) {
+    this.#app = app
+    this.#storageIsBack = storageIsBack
+  }
+
+  /** The database refuses outcomes: nothing more is to be begun meanwhile. */
+  get isRefused(): boolean {
+    return this.#refused > 0
+  }
+
+  /** From now on nothing is tried twice. */
+  stop(): void {
+    this.#isStopping = true
+  }
+
+  /** Ends the attempts under way; nothing is stored of them. */
+  abort(): void {
+    this.#aborting.abort()
+  }
+
+  /** An attempt from its payload to its stored outcome; undefined when there is none, because the service ends. */
+  async make(lane: Lane, task: Task, place: Place): Promise<Done | undefined> {
+    const { commit } = this.#app
+    const stored = task.kind === 'stored' ? task.delivery : undefined
+    if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
+      return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
+    const webhook = lane.webhook
+    const body = await this.#readBody(lane, task, place)
+    if (body === 'unreadable') return await this.#endUnreadable(webhook, task)
+    // What was to be told is gone, for example erased. An event without a delivery is passed over.
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
+    const result = await attempt(this.#app, {
+      url: webhook.url,
+      secret: lane.secret,
+      event: stored?.event ?? body.event,
+      body: body.text,
+      attempt: (stored?.attempts ?? 0) + 1,
+      signal: this.#aborting.signal,
+    })
+    // Given up because the service ends: nothing is known of it, so nothing is stored.
+    if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
+    if (stored?.event !== TEST_EVENT) lane.isTrusted = result.kind === 'delivered' && result.durationMs <= SLOW_MS
+    // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
+    if (result.kind === 'delivered') place.giveBack()
+    else this.#logFailure(webhook, task, result)
+    return await this.#store(() =>
+      commit.write((tx): Done => {
+        const { cursor } = lane
+        return { written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, cursor), cursor } }
+      }),
+    )
+  }
+
+  /** Ends what could not be read; undefined when it is left to the next start, because the service ends. */
+  async #endUnreadable(webhook: Webhook, task: Task): Promise<Done | undefined> {
+    if (this.#isStopping) return undefined
+    return await this.#store(() =>
+      this.#app.commit.write((tx): Done => {
+        writeUnreadable(this.#app, tx, webhook, triedOf(task), this.#app.clock.now())
+        return {}
+      }),
+    )
+  }
+
+  /** Ends a stored delivery without an attempt; undefined when that could not be stored, because the service ends. */
+  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<Done | undefined> {
+    return await this.#store(() =>
+      this.#app.commit.write((tx): Done => {
+        endDelivery(this.#app, tx, webhook, delivery, reason)
+        return {}
+      }),
+    )
+  }
+
+  /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
+  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'unreadable' | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const body = this.#bodyOf(lane, task)
+        place.hold(body?.text.length ?? 0)
+        return body
+      } catch (error) {
+        const isLast = tries >= MOST_READS || this.#isStopping
+        const what = isLast ? 'it is given up' : 'it is tried again'
+        this.#app.log.error(
+          { err: error, webhook: lane.webhook.id },
+          `an event could not be read for a webhook; ${what}`,
+        )
+        if (isLast) return 'unreadable'
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+  }
+
+  #bodyOf(lane: Lane, task: Task): Body | undefined {
+    const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
+    if (payload !== null) return { event, text: payload }
+    const made = seq === null ? undefined : payloadOf(this.#app, lane.webhook.accountId, seq)
+    return made && { event: made.event, text: JSON.stringify(made.body) }
+  }
+
+  /** Writes an outcome, again and again while the database refuses. Undefined: given up at the end. */
+  async #store<T>(write: () => Promise<T>): Promise<T | undefined> {
+    for (let isRefused = false; ; ) {
+      try {
+        const written = await write()
+        if (isRefused && --this.#refused === 0) this.#storageIsBack()
+        return written
+      } catch (error) {
+        this.#app.log.error({ err: error }, 'the outcome of a webhook attempt could not be stored; it is tried again')
+        if (!isRefused) this.#refused++
+        isRefused = true
+        if (this.#isStopping) return undefined
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+  }
+
+  #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {
+    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
+    const attempts = task.kind === 'event' ? 1 : task.delivery.attempts + 1
+    this.#app.log.info(
+      { webhook: formatUuid(webhook.uuid), event, seq, attempt: attempts, kind, error, statusCode, durationMs },
+      'webhook attempt failed',
+    )
+  }
+}
+
+const triedOf = (task: Task): Tried =>
+  task.kind === 'event'
+    ? { kind: 'event', seq: task.event.seq, event: task.event.event }
+    : {
+        kind: 'stored',
+        deliveryId: task.delivery.id,
+        seq: task.delivery.seq,
+        attempts: task.delivery.attempts,
+        isTest: task.delivery.event === TEST_EVENT,
+      }
