@@ -5,6 +5,7 @@
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { unsubscribeFacts } from './headers.ts'
 import { LONGEST_TOKEN, openToken, type UnsubscribeFacts } from './token.ts'
 import { unsubscribeIn } from './unsubscribe.ts'
@@ -38,7 +39,7 @@ const sql = prepared((db) => ({
 export function unsubscribeByMail(app: App, tx: Tx, request: MailRequest): MailRequestResult {
   if (isAnswer(request)) return ignored('It is an automatic answer or a report, which asks for nothing.')
   const facts = factsInSubject(app, request.subject) ?? factsOfRecipient(tx, request.recipientId)
-  if (!facts) return ignored('Its email is gone, and no token stands in the subject.')
+  if (!facts) return ignored('Its email or the address of its recipient is gone, and no token stands in the subject.')
   if (facts.recipientId !== request.recipientId)
     return ignored('The address is of one recipient, the token in the subject of another one.')
   const isNew = unsubscribeIn(app, tx, facts, 'mailto')
@@ -76,5 +77,6 @@ function factsInSubject({ keys }: App, subject: string): UnsubscribeFacts | unde
 /** What the token would say, when the mail program has left the subject out: of the rows, while they are there. */
 function factsOfRecipient({ db }: Tx, recipientId: number): UnsubscribeFacts | undefined {
   const mail = sql(db).mail.get(recipientId)
-  return mail ? unsubscribeFacts(db, { ...mail, recipientId }) : undefined
+  // Of somebody who was erased nobody knows any more what to stop.
+  return mail && mail.address !== ERASED_ADDRESS ? unsubscribeFacts(db, { ...mail, recipientId }) : undefined
 }

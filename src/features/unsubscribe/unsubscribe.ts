@@ -11,7 +11,7 @@ import { audit, systemActor } from '../audit-logs/audit.ts'
 import { contactById } from '../contacts/find.ts'
 import { ERASED_ADDRESS, eraseListed, listedForm } from '../contacts/listed-form.ts'
 import { namedList } from '../contacts/lists.ts'
-import { resubscribeContacts } from '../contacts/status.ts'
+import { moveContacts, resubscribeContacts } from '../contacts/status.ts'
 import { countDaily, domainOfAddress } from '../events/figures.ts'
 import { record } from '../events/record.ts'
 import { coverageCode, isOptedIn, suppressionKey, suppressionOf, UNSUBSCRIBE } from '../suppressions/check.ts'
@@ -48,6 +48,7 @@ const sql = prepared((db) => ({
   email: db.prepare<{ slug: string; sandbox: number }, [number, number]>(
     'SELECT slug, sandbox FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
   ),
+  anyEmail: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE id = ?'),
   recipient: db.prepare<{ address: string }, [number, number]>(
     'SELECT address FROM recipients WHERE id = ? AND email_id = ?',
   ),
@@ -108,14 +109,24 @@ export function unsubscribeIn(
   if (accountId === undefined) return undefined
   const mail = mailOf(tx.db, accountId, facts)
   const place = placeOf(accountId, facts, scope)
-  const isNew = suppress(app, tx, {
+  // Whoever confirmed one list after leaving all is on the suppression list already, and leaves that one with this.
+  const hasLeftLists = leaveLists(app, tx, place)
+  const isListed = suppress(app, tx, {
     ...place,
     // The token outlives an erasure; the address that it brings back is kept as that left it.
     ...(isErased(tx.db, mail) && { address: eraseListed(tx.db, accountId, suppressionKey(facts.address)) }),
     sourceEmailId: mail?.emailId,
   })
+  const isNew = isListed || hasLeftLists
   if (isNew) tellUnsubscribed(app, tx, accountId, facts, { mail, way, scope })
   return isNew
+}
+
+/** Moves the contacts that an unsubscription takes off their lists; whether there were any. Contacts have a list, so a stream alone stops none of them. */
+function leaveLists(app: App, tx: Tx, { accountId, address, streamId, listId }: ReturnType<typeof placeOf>): boolean {
+  if (streamId !== 0) return false
+  const addressKey = suppressionKey(address)
+  return moveContacts(app, tx, { accountId, addressKey, listId: listId || undefined, to: 'unsubscribed' }) > 0
 }
 
 /**
@@ -159,10 +170,16 @@ interface Mail {
 
 /**
  * The email whose link it is. That in the text of a welcome was made before its email was stored, and names the contact in place of the recipient: it is
- * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone.
+ * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone, and when its number is that of another email by
+ * now: after a restored backup, what was sent since the backup shares its numbers with what is sent later.
  */
 function mailOf(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
-  if (emailId !== 0) return { emailId, recipientId }
+  if (emailId !== 0) {
+    const kept = sql(db).recipient.get(recipientId, emailId)?.address
+    const isOther =
+      kept === undefined ? sql(db).anyEmail.get(emailId) !== null : kept !== address && kept !== ERASED_ADDRESS
+    return isOther ? undefined : { emailId, recipientId }
+  }
   const contact = contactById(db, recipientId)
   if (!contact || contact.accountId !== accountId || contact.listId !== listId || contact.welcomeSentAt === null)
     return undefined

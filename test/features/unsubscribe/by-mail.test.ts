@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { ERASED_ADDRESS } from '#features/contacts/listed-form.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/unsubscribe/by-mail.ts'
 import { openToken } from '#features/unsubscribe/token.ts'
 import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
@@ -68,6 +69,7 @@ describe('the token is found', () => {
   test.each(subjects)('%s', async (_, subject) => {
     const request = await requested({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
+    service.app.db.run('DELETE FROM emails')
     expect(await byMail({ ...request, subject: subject(request.subject) })).toEqual(NEW)
     expect(service.suppressions()).toEqual([{ ...suppressed, stream: 'news' }])
   })
@@ -85,6 +87,17 @@ test('without a token the address is enough while the email is there, and stops 
   service.app.db.run('DELETE FROM recipients WHERE id = ?', [request.recipientId])
   expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
   expect(service.suppressions()).toHaveLength(4)
+})
+
+test('of a recipient who was erased the address alone says nobody, the token still does', async () => {
+  const request = await requested({ stream: 'news' })
+  service.app.db.run('UPDATE recipients SET address = ?', [ERASED_ADDRESS])
+  expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
+  expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])
+  expect(await byMail(request)).toEqual(NEW)
+  expect(service.suppressions()).toEqual([
+    { ...suppressed, address: expect.stringMatching(/^erased:/), stream: 'news' },
+  ])
 })
 
 test('a mail from another address is as good: mail is forwarded, and the address proves it', async () => {

@@ -23,7 +23,7 @@ export interface Row {
   /** Slug; null: of every stream. */
   readonly stream: string | null
   readonly reason: string
-  readonly sourceEmailId: number
+  readonly sourceEmailId: number | null
 }
 
 /** With a stream `news` named `Weekly news`. */

@@ -44,6 +44,16 @@ async function statuses(): Promise<unknown[]> {
   return [await of(garden), await of(kitchen)]
 }
 
+/** The only contact of a list confirms that it wants it. */
+async function confirm({ row }: List): Promise<void> {
+  const { app } = service
+  const { id } = app.db.query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?').get(row) ?? {
+    id: 0,
+  }
+  const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+  await app.commit.write((tx) => confirmContact(app, tx, id, since))
+}
+
 /** Rows of the suppression list: stream and list of each, oldest first. */
 async function suppressed(): Promise<unknown[]> {
   const rows = at((await service.api('GET', '/v1/suppressions')).body, 'data') as Record<string, unknown>[]
@@ -134,14 +144,7 @@ describe('a link of mail to a list', () => {
   test('of who confirmed the list after leaving all asks again, and leaving it once more is leaving all', async () => {
     const path = await service.link({}, garden.row)
     await press(service, path, 'unsubscribe-all')
-    const { app } = service
-    const { id } = app.db
-      .query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?')
-      .get(garden.row) ?? {
-      id: 0,
-    }
-    const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
-    await app.commit.write((tx) => confirmContact(app, tx, id, since))
+    await confirm(garden)
     const heading = async (answer: Promise<Response>) => /<h1>([^<]+)/.exec(await (await answer).text())?.[1]
     const [gardenLink, kitchenLink] = [path, await service.link({}, kitchen.row)]
     expect([await heading(ask(service, 'GET', gardenLink)), await heading(ask(service, 'GET', kitchenLink))]).toEqual([
@@ -152,6 +155,18 @@ describe('a link of mail to a list', () => {
     expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
     await press(service, gardenLink, 'resubscribe-all')
     expect(await statuses()).toEqual(['unsubscribed', 'active'])
+    expectBalanced(service)
+  })
+
+  test('of who confirmed the list after leaving all tells of it when that one leaves all once more', async () => {
+    const path = await service.link({}, garden.row)
+    await press(service, path, 'unsubscribe-all')
+    await confirm(garden)
+    expect([await statuses(), service.events().length]).toEqual([['active', 'unsubscribed'], 1])
+    for (let i = 0; i < 2; i++) await press(service, path, 'unsubscribe-all')
+    expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+    const left = { stream: 'transactional', list_id: garden.id, scope: 'all', reason: 'page' }
+    expect([service.events().map(({ data }) => data), service.auditRows().length]).toEqual([[left, left], 2])
     expectBalanced(service)
   })
 

@@ -358,6 +358,20 @@ describe('without rows', () => {
   })
 })
 
+describe('after a restored backup a link whose email it does not know stops its address', () => {
+  test.each([
+    ['the recipient', "UPDATE recipients SET address = 'eve@receiver.test'"],
+    ['the email, with other recipients,', 'UPDATE recipients SET id = 2'],
+  ])('and tells nothing of %s that has its number now', async (_, change) => {
+    const path = await service.link({ stream: 'news' })
+    service.app.db.run(change)
+    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect(service.suppressions()).toEqual([{ ...unsubscribed('news'), sourceEmailId: null }])
+    expect(service.events()).toEqual([])
+    expect(service.auditRows()).toHaveLength(1)
+  })
+})
+
 test('a link of an account that is being deleted writes nothing: it would stay', async () => {
   const path = await service.link({ stream: 'news' })
   service.app.db.run('UPDATE accounts SET deleted_at = 1')
