@@ -8,7 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepared, readTogether } from '#platform/db/open.ts'
 import { AppError, insufficientStorage, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -108,13 +108,22 @@ export async function acceptEmail(
   admit: () => void = () => undefined,
   also: (tx: Tx, response: SendResponse) => void = () => undefined,
 ): Promise<Accepted> {
-  const replay = findReplay(app, actor, given.idempotency)
-  if (replay) return durable(app, replay)
-  admit()
-  const before = requireSendable(app, actor, given)
+  const before = readTogether(app.db, () => {
+    const replay = findReplay(app, actor, given.idempotency)
+    if (replay) return { replay }
+    admit()
+    const sendable = requireSendable(app, actor, given)
+    return { sendable, left: quotaLeft(app.db, sendable.account, app.clock.now()) }
+  })
+  if (before.replay) return durable(app, before.replay)
+  const { account, sandbox, streamId } = before.sendable
   await requireDiskSpace(app)
-  await requireQuota(app, before.account, before.sandbox ? 0 : given.recipients.length, () =>
-    unsuppressed({ suppressions: suppressionsOf(app.db, actor, given, before.streamId) }),
+  await requireQuota(
+    app,
+    account,
+    sandbox ? 0 : given.recipients.length,
+    () => unsuppressed({ suppressions: suppressionsOf(app.db, actor, given, streamId) }),
+    before.left,
   )
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
@@ -215,17 +224,17 @@ export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
  * runs only when there is something to refuse, and leaves the quota as it was.
  * @param most recipients that are counted at most; 0: none
  * @param count those that are counted, suppressed ones taken out; asked only when the most are too many
+ * @param left recipients that the account can still send to
  */
 export async function requireQuota(
   app: App,
   account: SendingAccount,
   most: number,
   count: () => number,
+  left = quotaLeft(app.db, account, app.clock.now()),
 ): Promise<void> {
+  if (most === 0 || most <= left) return
   const now = app.clock.now()
-  if (most === 0) return
-  const left = quotaLeft(app.db, account, now)
-  if (most <= left) return
   const recipients = count()
   if (recipients === 0 || recipients <= left) return
   await app.commit.write((tx) => giveQuotaBack(tx, account.id, takeQuota(tx, account, recipients, now), recipients))

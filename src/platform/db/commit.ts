@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
 import { AppError, insufficientStorage } from '../errors.ts'
-import { prepared } from './open.ts'
+import { type NotAPromise, prepared } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
 export interface Tx {
@@ -16,8 +16,6 @@ export interface Tx {
   /** Runs after the group is durable, before the promise of this write resolves. Dropped when the write fails. */
   afterCommit(run: () => void): void
 }
-
-type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
 
 export interface CommitterOptions {
   /** Writes the summed counter additions of a group. */

@@ -59,3 +59,24 @@ export function prepared<S extends Record<string, Statement>>(prepare: (db: Data
     return statements
   }
 }
+
+/** What must end before anything else runs. */
+export type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
+
+const snapshot = prepared((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
+
+/**
+ * Reads of one moment. SQLite takes and gives back its lock once for all of them, not at each: outside of a transaction that costs several times what a
+ * look-up by key does. For reads only; inside of a transaction it is the call alone. Throws what `read` throws.
+ */
+export function readTogether<T>(db: Database, read: () => NotAPromise<T>): T {
+  if (db.inTransaction) return read() as T
+  const { begin, end } = snapshot(db)
+  begin.run()
+  try {
+    return read() as T
+  } finally {
+    // An error of the storage may have ended it.
+    if (db.inTransaction) end.run()
+  }
+}
