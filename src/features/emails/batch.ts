@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
@@ -67,20 +68,22 @@ export async function acceptBatch(
   requireSending(account)
   const errors: BatchResponse['errors'] = []
   const checked: CheckedItem[] = []
-  for (const [index, given] of input.emails.entries()) {
-    try {
-      checked.push({ index, ...checkItem(app, actor, given) })
-    } catch (error) {
-      errors.push({ index, error: itemError(error) })
+  readTogether(app.db, () => {
+    for (const [index, given] of input.emails.entries()) {
+      try {
+        checked.push({ index, ...checkItem(app, actor, given) })
+      } catch (error) {
+        errors.push({ index, error: itemError(error) })
+      }
     }
-  }
+  })
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
   await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRendering(app)
   const rendered = await renderItems(app, actor, checked, rendering, errors)
   if (hasNew) {
-    const placed = place(app, actor, rendered, [])
+    const placed = readTogether(app.db, () => place(app, actor, rendered, []))
     await requireQuota(
       app,
       account,
@@ -129,7 +132,8 @@ async function requireQuotaForOne(
   checked: readonly CheckedItem[],
 ): Promise<void> {
   if (!checked.some(({ draft }) => draft?.template)) return
-  const counted = place(app, actor, checked, []).filter(({ placement }) => placement && !placement.sandbox)
+  const placed = readTogether(app.db, () => place(app, actor, checked, []))
+  const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
   const least = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
   await requireQuota(app, account, least(counted.map(({ item }) => item.draft?.recipients.length ?? 0)), () =>
     least(
