@@ -193,7 +193,7 @@ test.skipIf(Bun.which('openssl') === null)(
     expect(made.exitCode).toBe(0)
     await using service = await createTestApi({
       tellsWebhooks: true,
-      settings: { TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem'), TASSIS_ALLOW_PRIVATE_NETWORKS: 'true' },
+      settings: { TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem'), TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' },
     })
     // Its port is known only once it runs, and its secret only once there is a URL.
     const secretFile = join(folder.path, 'secret')

@@ -11,7 +11,7 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { createSafeFetch, type HostLookup, type SafeFetch } from '#platform/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
+import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
 
 export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'resolver' | 'ownPorts'> {
   /** From `readAuthorities`. */
@@ -24,7 +24,7 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
     clock,
     lookUp: (host) => lookUp(resolver, host),
     refusalOf(address, port) {
-      if (!config.allowPrivateNetworks && isSpecialAddress(address)) return NOT_PUBLIC
+      if (!mayConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC
       // Never ourselves, whatever is allowed: a tenant's request would come from an address that somebody trusts.
       return ownPorts.has(port) && isOwnAddress(address) ? ourselves(port) : undefined
     },
@@ -33,7 +33,7 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
 }
 
 const NOT_PUBLIC =
-  'is a private, loopback or reserved address: such are not called unless the operator allows it with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+  'is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.'
 
 const ourselves = (port: number): string =>
   `is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`

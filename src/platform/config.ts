@@ -10,6 +10,7 @@ import {
   checked,
   choice,
   flag,
+  flagOr,
   formatSize,
   HOST_NAME,
   integer,
@@ -90,9 +91,10 @@ const settings = {
     false,
     'Whether receivers are also reached over IPv6; switch it on once the PTR record of the IPv6 address is right.',
   ),
-  allowPrivateNetworks: flag(
+  allowPrivateNetworks: flagOr(
+    'loopback',
     false,
-    'Whether mail and webhooks may go to private and loopback addresses. Only for tests and development.',
+    'Whether mail and webhooks may go to private and loopback addresses; `loopback`: to this machine, and to no other such address. Only for tests and development.',
   ),
   memoryBudget: size(
     256 * MiB,

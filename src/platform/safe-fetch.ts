@@ -67,7 +67,7 @@ export interface SafeFetchOptions {
   readonly lookUp: (host: string) => Promise<HostLookup>
   /**
    * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins with the address: `is …`;
-   * undefined: it may.
+   * undefined: it may. Must not repeat the address: whoever gives the URL may not know what the service's DNS servers say of it.
    */
   readonly refusalOf: (address: string, port: number) => string | undefined
   /** The authorities that are trusted, PEM; undefined: the usual ones. */
@@ -92,7 +92,8 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
 
   /**
    * All addresses must be allowed: of a name that also leads to a forbidden one nobody knows what it means. IPv6 is used only where there is no
-   * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well.
+   * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well; but many a program that listens on
+   * `localhost` does so on ::1 alone.
    */
   async function whereTo({ host, port }: ParsedUrl): Promise<Where> {
     const found = await addressesOf(host, lookUp)
@@ -104,10 +105,12 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
     for (const address of found.addresses) {
       const refusal = refusalOf(address, port)
       if (refusal !== undefined) {
-        const leads = address === host ? host : `${host} leads to ${address}, which`
+        // Not which: a name that only the service's own network knows would tell a stranger what is there.
+        const leads = address === host ? host : `${host} leads to an address that`
         return { kind: 'refused', reason: `${leads} ${refusal}` }
       }
     }
+    if (isThisMachine(host)) return { kind: 'ok', addresses: found.addresses }
     const ipv4 = found.addresses.filter((address) => isIP(address) === 4)
     return { kind: 'ok', addresses: shuffled(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MOST_DIALLED) }
   }
@@ -187,21 +190,28 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
 
 type ParsedUrl = Omit<PostTarget, 'address'>
 
+/** RFC 1035 §2.3.4; of which characters is nobody's business here. */
+const CAN_BE_IN_DNS = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
+
 /** The parts of a URL that may be called, or one sentence that says why it may not. */
 function parseUrl(text: string): ParsedUrl | string {
   if (text.length > MAX_URL_CHARACTERS) return `The URL must have at most ${MAX_URL_CHARACTERS} characters.`
   // The parser of URLs forgives much; what a person reads must be what is called.
-  if (/[\s\\\p{Cc}]/u.test(text)) return 'The URL must not contain spaces, backslashes or control characters.'
-  if (!/^https:\/\//i.test(text)) return 'The URL must begin with https://.'
+  if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
+    return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
+  if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'
+  // Empty ones too, which the parser takes for none.
+  if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
   let url: URL
   try {
     url = new URL(text)
   } catch {
     return 'The URL is not valid; give one such as https://example.com/hooks.'
   }
-  if (url.username !== '' || url.password !== '') return 'The URL must not contain a user name or password.'
   if (url.port === '0') return 'The URL must not have port 0.'
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+  if (isIP(host) === 0 && !CAN_BE_IN_DNS.test(host))
+    return 'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.'
   const port = url.port === '' ? 443 : Number(url.port)
   const inHeader = isIP(host) === 6 ? `[${host}]` : host
   return {
@@ -212,10 +222,12 @@ function parseUrl(text: string): ParsedUrl | string {
   }
 }
 
+/** RFC 6761 §6.3: such a name is this machine, whatever a DNS server says. */
+const isThisMachine = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')
+
 async function addressesOf(host: string, lookUp: SafeFetchOptions['lookUp']): Promise<HostLookup> {
   if (isIP(host) !== 0) return { kind: 'ok', addresses: [host] }
-  // RFC 6761 §6.3: these are this machine, whatever a DNS server says.
-  if (host === 'localhost' || host.endsWith('.localhost')) return { kind: 'ok', addresses: ['127.0.0.1', '::1'] }
+  if (isThisMachine(host)) return { kind: 'ok', addresses: ['127.0.0.1', '::1'] }
   return lookUp(host)
 }
 

@@ -36,14 +36,28 @@ export const choice = <const T extends string>(values: readonly T[], fallback: T
   parse: (value) => values.find((v) => v === asText(value)),
 })
 
+const asFlag = (value: unknown): boolean | undefined =>
+  ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
+    asText(value)?.toLowerCase() ?? ''
+  ]
+
 export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
   fallback,
   allowed: 'true or false',
   doc,
-  parse: (value) =>
-    ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
-      asText(value)?.toLowerCase() ?? ''
-    ],
+  parse: asFlag,
+})
+
+/** A flag with a third value between its two. */
+export const flagOr = <const T extends string>(
+  between: T,
+  fallback: boolean | T,
+  doc: string,
+): Setting<boolean | T> => ({
+  fallback,
+  allowed: `true, ${between} or false`,
+  doc,
+  parse: (value) => (asText(value)?.toLowerCase() === between ? between : asFlag(value)),
 })
 
 export const integer = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import { readAuthorities } from '#app/outgoing.ts'
 import { ConfigError } from '#platform/config.ts'
-import { createTestApi } from '#test/support/api.ts'
-import { createTestApp } from '#test/support/app.ts'
+import { at, createTestApi } from '#test/support/api.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
@@ -65,20 +65,79 @@ describe('by the service', () => {
       expect(await strict.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'failed', cause: 'refused' })
     }
     const because =
-      'is a private, loopback or reserved address: such are not called unless the operator allows it with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+      'is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.'
     expect(await strict.app.fetch.check('https://10.1.2.3:8443/')).toEqual({
       kind: 'refused',
       reason: `10.1.2.3 ${because}`,
     })
     expect(await strict.app.fetch.check('https://mixed.example.test/')).toEqual({
       kind: 'refused',
-      reason: `mixed.example.test leads to ::1, which ${because}`,
+      reason: `mixed.example.test leads to an address that ${because}`,
     })
     expect(await strict.app.fetch.check('https://public.example.test/')).toEqual({ kind: 'ok' })
     expect(receiver.connections.accepted).toBe(0)
     await using lenient = await createTestApp({ settings: { ...settings, TASSIS_ALLOW_PRIVATE_NETWORKS: 'true' } })
     for (const url of [receiver.url(), receiver.url('127.0.0.1')])
       expect(await lenient.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'response', status: 200 })
+  })
+
+  test('loopback addresses alone are called with TASSIS_ALLOW_PRIVATE_NETWORKS=loopback, but never its own ports', async () => {
+    await using receiver = await startHttpsReceiver({ names: ['hooks.example.test', 'localhost'] })
+    await using dns = await startDnsServer({
+      'hooks.example.test': { A: ['127.0.0.1'] },
+      'inside.example.test': { A: ['10.1.2.3'] },
+      'both.example.test': { A: ['127.0.0.1', '10.1.2.3'] },
+    })
+    await using service = await createTestApi({
+      settings: {
+        TASSIS_DNS_SERVERS: dns.address,
+        TASSIS_EXTRA_CA_FILE: receiver.caFile,
+        TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
+      },
+    })
+    const { fetch } = service.app
+    for (const url of [receiver.url(), receiver.url('localhost')])
+      expect(await fetch.post(url, REQUEST)).toMatchObject({ kind: 'response', status: 200 })
+    const kinds = await Promise.all(
+      [
+        '127.1.2.3',
+        '[::1]',
+        'inside.example.test',
+        'both.example.test',
+        '10.1.2.3',
+        '169.254.169.254',
+        '0.0.0.0',
+        `localhost:${new URL(service.url).port}`,
+      ].map(async (host) => (await fetch.check(`https://${host}/`)).kind),
+    )
+    expect(kinds).toEqual(['ok', 'ok', 'refused', 'refused', 'refused', 'refused', 'refused', 'refused'])
+  })
+
+  test('a name that was public when its webhook was made, and then leads to this machine, is not called', async () => {
+    await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
+    await using dns = await startDnsServer({ 'hooks.example.test': { A: ['8.8.8.8'], ttl: 0 } })
+    await using service = await createTestApi({
+      tellsWebhooks: true,
+      settings: {
+        TASSIS_DNS_SERVERS: dns.address,
+        TASSIS_EXTRA_CA_FILE: receiver.caFile,
+        TASSIS_ALLOW_PRIVATE_NETWORKS: 'false',
+      },
+    })
+    const { api } = service
+    const created = await api('POST', '/v1/webhooks', { url: receiver.url(), events: ['sent'] })
+    expect(created.status).toBe(201)
+    const path = `/v1/webhooks/${at(created.body, 'data', 'id')}`
+    dns.zone['hooks.example.test'] = { A: ['127.0.0.1'], ttl: 0 }
+    await api('POST', `${path}/test`)
+    const delivery = async () => at((await api('GET', `${path}/deliveries`)).body, 'data', 0)
+    await eventually(async () => at(await delivery(), 'status') === 'undeliverable')
+    expect(await delivery()).toMatchObject({
+      status_code: null,
+      error:
+        'hooks.example.test leads to an address that is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.',
+    })
+    expect(receiver.connections.accepted).toBe(0)
   })
 
   test('its own ports are never called on any address of this machine, whatever is allowed', async () => {
@@ -107,7 +166,7 @@ describe('by the service', () => {
     expect(called).toEqual([])
     expect(await service.app.fetch.check(`https://self.example.test:${port}/`)).toEqual({
       kind: 'refused',
-      reason: `self.example.test leads to 127.0.0.1, which is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`,
+      reason: `self.example.test leads to an address that is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`,
     })
     // It is the port that makes the difference.
     expect(await refused(`https://127.0.0.1:${port === '65535' ? 1 : Number(port) + 1}/`)).toBe(false)

@@ -31,7 +31,7 @@ describe('a wrong value is one sentence with the setting, the value and what is 
     ['TASSIS_SMTP_PORT', '0', 'a whole number from 1 to 65535'],
     ['TASSIS_SMTP_PORT', '25x', 'a whole number from 1 to 65535'],
     ['TASSIS_HTTP_ADDR', '8080', 'an address such as 127.0.0.1:8080 or [::]:8080'],
-    ['TASSIS_ALLOW_PRIVATE_NETWORKS', 'maybe', 'true or false'],
+    ['TASSIS_ALLOW_PRIVATE_NETWORKS', 'maybe', 'true, loopback or false'],
     ['TASSIS_MEMORY_BUDGET', '1TB', 'a size such as 512MiB, from 16MiB to 1024GiB'],
     ['TASSIS_DNS_SERVERS', '127.0.0.1:53,dns.example', 'a comma list of addresses such as 127.0.0.1:53 or [::1]:53'],
     ['TASSIS_OUTBOUND_IPS', '192.0.2.300', 'a comma list of IP addresses'],

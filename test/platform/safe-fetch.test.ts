@@ -332,20 +332,41 @@ describe('what may be called', () => {
   }
 
   test.each([
-    ['http://hooks.test/', 'The URL must begin with https://.'],
-    ['ftp://hooks.test/', 'The URL must begin with https://.'],
-    ['hooks.test', 'The URL must begin with https://.'],
-    ['', 'The URL must begin with https://.'],
-    ['https:hooks.test', 'The URL must begin with https://.'],
+    ['http://hooks.test/', 'The URL must begin with https:// and a host name.'],
+    ['ftp://hooks.test/', 'The URL must begin with https:// and a host name.'],
+    ['hooks.test', 'The URL must begin with https:// and a host name.'],
+    ['', 'The URL must begin with https:// and a host name.'],
+    ['https:hooks.test', 'The URL must begin with https:// and a host name.'],
     ['https://', 'The URL is not valid; give one such as https://example.com/hooks.'],
     ['https://[::g]/', 'The URL is not valid; give one such as https://example.com/hooks.'],
     ['https://user@hooks.test/', 'The URL must not contain a user name or password.'],
     ['https://user:secret@hooks.test/', 'The URL must not contain a user name or password.'],
     ['https://:secret@hooks.test/', 'The URL must not contain a user name or password.'],
+    ['https://@hooks.test/', 'The URL must not contain a user name or password.'],
+    ['https://:@hooks.test/', 'The URL must not contain a user name or password.'],
+    ['https:///hooks.test/', 'The URL must begin with https:// and a host name.'],
+    ...[
+      'https://.hooks.test/',
+      'https://hooks..test/',
+      `https://${'a'.repeat(64)}.test/`,
+      `https://${'a.'.repeat(125)}test/`,
+    ].map((text): [string, string] => [
+      text,
+      'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.',
+    ]),
+    ...['https://ho\u200boks.test/', 'https://hooks.test/\u202ecod', 'https://hooks.test/\ud800'].map(
+      (text): [string, string] => [
+        text,
+        'The URL must not contain spaces, backslashes, control characters or invisible ones.',
+      ],
+    ),
     ['https://hooks.test:0/', 'The URL must not have port 0.'],
-    ['https://hooks.test\\@10.0.0.1/', 'The URL must not contain spaces, backslashes or control characters.'],
-    [' https://hooks.test/', 'The URL must not contain spaces, backslashes or control characters.'],
-    ['https://ho\noks.test/', 'The URL must not contain spaces, backslashes or control characters.'],
+    [
+      'https://hooks.test\\@10.0.0.1/',
+      'The URL must not contain spaces, backslashes, control characters or invisible ones.',
+    ],
+    [' https://hooks.test/', 'The URL must not contain spaces, backslashes, control characters or invisible ones.'],
+    ['https://ho\noks.test/', 'The URL must not contain spaces, backslashes, control characters or invisible ones.'],
   ])('%j is no URL that can be called', async (url, reason) => {
     using t = refusing(['192.0.2.1'])
     expect(await t.fetch.check(url)).toEqual({ kind: 'invalid', reason })
@@ -379,11 +400,10 @@ describe('what may be called', () => {
   })
 
   test.each([[['10.0.0.1']], [['8.8.8.8', '10.0.0.1']], [['8.8.8.8', 'fd00::1']], [['::ffff:10.0.0.1']]])(
-    'a name that leads to %j is refused as a whole',
+    'a name that leads to %j is refused as a whole, without a word on where it leads',
     async (addresses) => {
       using t = refusing(addresses)
-      const forbidden = addresses.find((a) => isSpecialAddress(a))
-      const reason = `hooks.test leads to ${forbidden}, which is refused at port 8443.`
+      const reason = 'hooks.test leads to an address that is refused at port 8443.'
       expect(await t.fetch.check('https://hooks.test:8443/')).toEqual({ kind: 'refused', reason })
       expect(await post(t.fetch, 'https://hooks.test:8443/')).toEqual(failed('refused', reason))
     },
@@ -449,6 +469,12 @@ describe('addresses', () => {
         failed('connection', `both.test (127.0.0.2) refused the connection on port ${six.receiver.port}.`),
       )
     }
+  })
+
+  test('of localhost are both: a program may listen on ::1 alone', async () => {
+    await using six = await setUp({ names: ['localhost', 'app.localhost'], host: '::1' })
+    for (const host of ['localhost', 'app.localhost'])
+      expect(await six.post({}, six.receiver.url(host))).toEqual({ ...answered(200), address: '::1' })
   })
 
   test('a name is looked up once a call: an answer that changes in between changes nothing', async () => {

@@ -5,7 +5,7 @@ import { isIP } from 'node:net'
 import type { App } from '#features/app.ts'
 import { shuffled } from '#platform/ids.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
-import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
+import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
 import { domainOfLane, SANDBOX_LANE } from '../emails/lanes.ts'
 import type { BounceCategory } from './classify.ts'
 import type { Route, RouteHost } from './protocol.ts'
@@ -113,9 +113,7 @@ async function hostsRoute(app: App, domain: string, hosts: readonly { readonly h
   let isPrivate = false
   for (const { host, answer } of looked) {
     if (answer.kind !== 'ok') continue
-    const addresses = app.config.allowPrivateNetworks
-      ? answer.addresses
-      : answer.addresses.filter((a) => !isSpecialAddress(a))
+    const addresses = answer.addresses.filter((address) => mayConnectTo(address, app.config.allowPrivateNetworks))
     if (addresses.length > 0) usable.push({ host, addresses })
     else isPrivate = true
   }

@@ -15,6 +15,15 @@ export const JOIN_PATH = '/join'
 /** Where people see and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 
+/** Where signing in may lead, apart from LOGIN_PATH itself. */
+const AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
+
+/** The page on which to sign in, and from which one comes to `path`. */
+export const loginFor = (path: string): string => `${LOGIN_PATH}?next=${path}`
+
+/** The page that signing in leads to: one of ours that `next` names, never what else anybody writes into a link. */
+export const afterLogin = (next: string): string => AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
+
 const TOKEN_BYTES = 32
 const TOKEN = /^[\w-]{43}$/
 

@@ -88,11 +88,18 @@ const CODE_FIELD = field({
   attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
-export const loginPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
+export interface LoginShown extends Failed {
+  readonly email?: string
+  /** The page that signing in leads to. */
+  readonly next?: string
+}
+
+export const loginPage = ({ email = '', next = LOGIN_PATH, ...failed }: LoginShown = {}): Html =>
   peoplePage(
     'Sign in',
     html`${wrong(failed)}
 <form method="post" action="${LOGIN_PATH}">
+${next !== LOGIN_PATH && hidden('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
 ${CODE_FIELD}
@@ -207,10 +214,10 @@ ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
   )
 
-/** What cannot be done now, and why. */
-export const refusedPage = (message: string): Html =>
+/** What cannot be done now, and why. @param back leads to the page from which one can go on; default: signing in */
+export const refusedPage = (message: string, back = html`<a href="${LOGIN_PATH}">Sign in</a>`): Html =>
   peoplePage(
     'This did not work',
     html`<p role="alert">${message}</p>
-<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
+<p>${back}</p>`,
   )

@@ -10,7 +10,7 @@ import { type Html, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { findInvitation } from './invitations.ts'
 import { join, proofOf } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
+import { afterLogin, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
 import { login, logout, sessionOf, userOf } from './login.ts'
 import {
   askResetPage,
@@ -126,10 +126,12 @@ export function teamPages(app: App, people: People) {
   return new Elysia()
     .get(
       LOGIN_PATH,
-      ({ request }) =>
+      ({ request, query }) =>
         show(request, () => {
           const actor = people.signedIn(request)
-          return actor ? signedInAs(actor) : answer(loginPage())
+          const next = afterLogin(fieldOf(query, 'next'))
+          if (!actor) return answer(loginPage({ next }))
+          return next === LOGIN_PATH ? signedInAs(actor) : goTo(next)
         }),
       shown,
     )
@@ -137,14 +139,15 @@ export function teamPages(app: App, people: People) {
       LOGIN_PATH,
       ({ request, body }) => {
         const email = fieldOf(body, 'email')
+        const next = afterLogin(fieldOf(body, 'next'))
         return act(
           request,
           async () => {
             const given = { email, password: fieldOf(body, 'password'), code: fieldOf(body, 'code') }
             const { token } = await login(app, people.attempts, given, people.browserOf(request))
-            return goTo(LOGIN_PATH, cookieOf(app, token))
+            return goTo(next, cookieOf(app, token))
           },
-          (message) => loginPage({ email, message }),
+          (message) => loginPage({ email, next, message }),
         )
       },
       posted,

@@ -29,7 +29,10 @@ const sql = prepared((db) => ({
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  update: db.prepare('UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = ? WHERE id = ?'),
+  // Later than before even while the clock stands: by it an attempt knows that the webhook is not what it was when the attempt began.
+  update: db.prepare(
+    'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
+  ),
   reactivate: db.prepare(
     'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
   ),

@@ -22,7 +22,7 @@ const sql = prepared((db) => ({
   ),
   // So that an attempt that was signed with the old secret counts for nothing.
   touchRoutes: db.prepare<{ id: number }, [number, number]>(
-    'UPDATE webhooks SET updated_at = ? WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id',
+    'UPDATE webhooks SET updated_at = max(?, updated_at + 1) WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id',
   ),
 }))
 

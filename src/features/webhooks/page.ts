@@ -13,6 +13,18 @@ export interface ShownWebhook {
   readonly isRotated?: boolean
 }
 
+/** A webhook whose secret somebody is about to replace. */
+export interface Replaced {
+  readonly id: string
+  readonly url: string
+  /** Which state of the webhook was looked at. */
+  readonly version: string
+  readonly csrfToken: string
+}
+
+/** Leads to the page with all of them. */
+export const BACK = html`<a href="${WEBHOOKS_PATH}">Signing secrets</a>`
+
 export interface WebhooksShown {
   readonly accountName: string
   readonly webhooks: readonly ShownWebhook[]
@@ -23,9 +35,11 @@ export interface WebhooksShown {
   readonly csrfToken: string
 }
 
-/** The names of the two buttons of a webhook. */
+/** What the buttons do. */
 export const REVEAL = 'reveal'
 export const ROTATE = 'rotate'
+/** `?replace=ID` asks before the secret of a webhook is replaced. */
+export const REPLACE = 'replace'
 
 export const webhooksPage = ({ accountName, webhooks, total, mayChange, csrfToken }: WebhooksShown): Html =>
   peoplePage(
@@ -40,23 +54,34 @@ ${total > webhooks.length && html`<p>These are the newest ${String(webhooks.leng
   )
 
 const webhookSection = (
-  webhook: ShownWebhook,
+  { id, url, isActive, secret, isRotated }: ShownWebhook,
   mayChange: boolean,
   csrfToken: string,
 ): Html => html`<section class="beside">
-<h2 style="overflow-wrap:anywhere;font-size:1rem">${webhook.url}</h2>
-<p>${webhook.isActive ? 'On' : 'Off'}</p>
+<h2 style="overflow-wrap:anywhere;font-size:1rem">${url}</h2>
+<p>${isActive ? 'On' : 'Off'}</p>
 ${
-  webhook.secret !== undefined &&
-  html`<p role="status">${webhook.isRotated && 'This is the new secret; every request from now on is signed with it, also those that are tried again. '}<code style="overflow-wrap:anywhere">${webhook.secret}</code></p>`
+  secret !== undefined &&
+  html`<p role="status">${isRotated && 'This is the new secret; every request from now on is signed with it, also those that are tried again. '}<code style="overflow-wrap:anywhere">${secret}</code></p>`
 }
 ${
   mayChange &&
   html`<form method="post" action="${WEBHOOKS_PATH}">
-${hidden('csrf_token', csrfToken)}${hidden('id', webhook.id)}
+${hidden('csrf_token', csrfToken)}${hidden('id', id)}
 <p><button name="action" value="${REVEAL}">Show the secret</button></p>
-<p class="quiet"><button name="action" value="${ROTATE}">Replace the secret</button></p>
-<p class="hint">Replaced, the old one is void at once.</p>
-</form>`
+</form>
+<p><a href="${WEBHOOKS_PATH}?${REPLACE}=${id}" aria-label="Replace the secret of ${url}">Replace the secret</a></p>`
 }
 </section>`
+
+/** Asks whether the secret is to be replaced. */
+export const replacePage = ({ id, url, version, csrfToken }: Replaced): Html =>
+  peoplePage(
+    'Replace the secret?',
+    html`<p>The one of <strong>${url}</strong> is void at once: from then on every request is signed with the new one, also those that are tried again. Until your endpoint has the new one, it cannot verify them.</p>
+<form method="post" action="${WEBHOOKS_PATH}">
+${hidden('csrf_token', csrfToken)}${hidden('id', id)}${hidden('version', version)}
+<button name="action" value="${ROTATE}">Replace the secret</button>
+</form>
+<p class="beside"><a href="${WEBHOOKS_PATH}">Keep it</a></p>`,
+  )

@@ -1,6 +1,6 @@
 /**
- * @module /webhooks: who is signed in sees and replaces the signing secrets of the account's webhooks. GET shows no secret; a POST of the page itself does, and
- * each is in the audit log.
+ * @module /webhooks: who is signed in sees and replaces the signing secrets of the account's webhooks. GET shows no secret and changes nothing, but asks
+ * before one is replaced; a POST of the page itself does, and each is in the audit log.
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
@@ -10,14 +10,14 @@ import { type Html, htmlResponse } from '#platform/http/html.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { accountOfActor } from '../accounts/accounts.ts'
 import { hasScope } from '../api-keys/scopes.ts'
-import { LOGIN_PATH, WEBHOOKS_PATH } from '../team/links.ts'
+import { loginFor, WEBHOOKS_PATH } from '../team/links.ts'
 import { sessionOf } from '../team/login.ts'
 import { refusedPage } from '../team/page.ts'
 import type { People } from '../team/people.ts'
 import { csrfToken, isCsrfToken } from '../team/sessions.ts'
-import { REVEAL, ROTATE, webhooksPage } from './page.ts'
+import { BACK, REPLACE, REVEAL, ROTATE, replacePage, webhooksPage } from './page.ts'
 import { revealSecret, rotateSecret } from './secret.ts'
-import { listWebhooks } from './webhooks.ts'
+import { getWebhook, listWebhooks } from './webhooks.ts'
 
 /** The origin of a form is told by browsers only if the page may be named. */
 const HEADERS = { 'x-robots-tag': 'noindex, nofollow', 'referrer-policy': 'same-origin' }
@@ -42,6 +42,13 @@ export function webhookPages(app: App, people: People) {
     )
   }
 
+  const asked = (actor: Actor, id: string): Response => {
+    requireSecrets(actor)
+    const { uuid, url, updatedAt } = getWebhook(app.db, actor.accountId, id)
+    const csrf = csrfToken(app, sessionOf(actor))
+    return answer(replacePage({ id: formatUuid(uuid), url, version: String(updatedAt), csrfToken: csrf }))
+  }
+
   /** Runs what the page does for whoever is signed in; others are sent to sign in, and a refusal becomes a page. */
   const forPeople = async (
     request: Request,
@@ -50,32 +57,41 @@ export function webhookPages(app: App, people: People) {
     try {
       people.requireOwnHost(request)
       const actor = people.signedIn(request)
-      if (!actor) return new Response(null, { status: 303, headers: { ...HEADERS, location: LOGIN_PATH } })
+      if (!actor) return new Response(null, { status: 303, headers: { ...HEADERS, location: loginFor(WEBHOOKS_PATH) } })
       if (!hasScope(actor.scopes, 'webhooks:read'))
         throw new AppError(403, 'insufficient_role', 'Your role does not show webhooks; ask an owner or admin.')
       return await work(actor)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return answer(refusedPage(error.message), error.status)
+      return answer(refusedPage(error.message, BACK), error.status)
     }
   }
 
   return new Elysia()
-    .get(WEBHOOKS_PATH, ({ request }) => forPeople(request, (actor) => shown(actor)), { detail: { hide: true } })
+    .get(
+      WEBHOOKS_PATH,
+      ({ request, query }) =>
+        forPeople(request, (actor) =>
+          Object.hasOwn(query, REPLACE) ? asked(actor, fieldOf(query, REPLACE)) : shown(actor),
+        ),
+      { detail: { hide: true } },
+    )
     .post(
       WEBHOOKS_PATH,
       ({ request, body }) =>
         forPeople(request, async (actor) => {
           people.requireOwnOrigin(request)
-          const { csrf_token: token, id, action } = fieldsOf(body)
-          if (!isCsrfToken(app, sessionOf(actor), token))
+          const [id, action] = [fieldOf(body, 'id'), fieldOf(body, 'action')]
+          if (!isCsrfToken(app, sessionOf(actor), fieldOf(body, 'csrf_token')))
             throw new AppError(403, 'csrf_failed', 'The page is too old; open it again.')
-          if (!hasScope(actor.scopes, 'webhooks:write'))
-            throw new AppError(403, 'insufficient_role', 'Your role does not show secrets; ask an owner or admin.')
+          requireSecrets(actor)
           if (action === REVEAL)
             return shown(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })
-          if (action === ROTATE)
-            return shown(actor, { id, secret: await rotateSecret(app, actor, id), isRotated: true })
+          if (action === ROTATE) {
+            // A second click, or a page that is loaded again, replaces nothing: somebody has noted the new one already.
+            const seen = Number(fieldOf(body, 'version'))
+            return shown(actor, { id, secret: await rotateSecret(app, actor, id, seen), isRotated: true })
+          }
           throw new AppError(404, 'page_not_found', 'There is no such button; open the page again.')
         }),
       { detail: { hide: true, ...acceptsBody('json-or-form') } },
@@ -84,11 +100,14 @@ export function webhookPages(app: App, people: People) {
 
 const LONGEST_FIELD = 1000
 
-/** The fields of the form; empty where they were not sent, or cannot be one. */
-function fieldsOf(body: unknown): { csrf_token: string; id: string; action: string } {
-  const field = (name: string): string => {
-    const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
-    return typeof value === 'string' && value.length <= LONGEST_FIELD ? value : ''
-  }
-  return { csrf_token: field('csrf_token'), id: field('id'), action: field('action') }
+/** A field of the form, or of the query; empty when it was not sent, or cannot be one. */
+function fieldOf(given: unknown, name: string): string {
+  const value =
+    typeof given === 'object' && given !== null && Object.hasOwn(given, name) ? Reflect.get(given, name) : ''
+  return typeof value === 'string' && value.length <= LONGEST_FIELD ? value : ''
+}
+
+function requireSecrets({ scopes }: Actor): void {
+  if (!hasScope(scopes, 'webhooks:write'))
+    throw new AppError(403, 'insufficient_role', 'Your role does not show secrets; ask an owner or admin.')
 }

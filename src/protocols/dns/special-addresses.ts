@@ -1,6 +1,6 @@
 /**
  * @module Addresses that no stranger's DNS record or URL may make this service connect to: private, local, multicast, documentation and the
- * forms in which IPv6 wraps such an IPv4 address (RFC 6890 and the IANA special-purpose registries). Says nothing about who may anyway.
+ * forms in which IPv6 wraps such an IPv4 address (RFC 6890 and the IANA special-purpose registries), and which of them may be reached anyway.
  */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
@@ -58,6 +58,19 @@ export function isSpecialAddress(ip: string): boolean {
     if (prefix.every((group, i) => groups[i] === group)) return blocked.check(ipv4At(groups, at), 'ipv4')
   }
   return blocked.check(ip, 'ipv6')
+}
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8, 'ipv4')
+loopback.addAddress('::1', 'ipv6')
+
+/**
+ * Whether this service may connect to an address.
+ * @param special which special ones it may: all, those of this machine alone (127.0.0.0/8 and ::1, also mapped into IPv6), or none
+ */
+export function mayConnectTo(ip: string, special: boolean | 'loopback'): boolean {
+  if (special === true || !isSpecialAddress(ip)) return true
+  return special === 'loopback' && !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
 }
 
 /** The eight groups of a valid IPv6 address without a zone. */

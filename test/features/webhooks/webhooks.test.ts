@@ -72,7 +72,9 @@ test('a webhook is made with a signing secret that is shown only then, and read 
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
   const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, is_active: true })
-  expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: record } })
+  // Later than before, though the clock stands.
+  const updated = { ...record, updated_at: new Date(NOW + 1).toISOString() }
+  expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
 })
 
 test('the secret is stored sealed: nothing on disk holds it', async () => {
