@@ -3,6 +3,7 @@
  * providers use, else from the phase. Pure. When nothing fits it stays `unknown`.
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
+import { isDisabledMailbox, isOfMicrosoftDirectory, isUnknownMailbox, wordsOf } from './reply-words.ts'
 
 const BOUNCE_CATEGORIES = [
   'invalid_recipient',
@@ -25,17 +26,22 @@ const BOUNCE_CATEGORIES = [
 export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
 /** Words before codes where a provider uses one code for several causes; first match wins. */
-const BY_TEXT: readonly (readonly [RegExp, BounceCategory])[] = [
+const BY_TEXT: readonly (readonly [Pick<RegExp, 'test'>, BounceCategory])[] = [
   [/\b(?:dkim|dmarc|spf|unauthenticated|not authenticated|sender id)\b/i, 'authentication'],
-  [/\b(?:blocked|block ?list|blacklist|denylist|dnsbl|rbl|spamhaus|reputation|poor rep)/i, 'reputation'],
+  [/\b(?:blocked|block ?list|black ?list|denylist|dnsbl|rbl|spamhaus|reputation|poor rep)/i, 'reputation'],
   [/\b(?:spam|unsolicited|junk|virus|malware|phish)/i, 'spam_content'],
   [/\b(?:rate|too many|throttl|try again later|exceeded.*(?:connections|messages))/i, 'rate_limited'],
-  [/\b(?:over ?quota|quota exceeded|mailbox (?:is )?full|insufficient (?:system )?storage)/i, 'mailbox_full'],
+  [
+    /\b(?:over ?quota|quota exceeded|exceeded (?:\S+ )?(?:disk )?quota|mail ?box (?:is )?full|insufficient (?:system )?storage)/i,
+    'mailbox_full',
+  ],
   [/\b(?:disabled|inactive|suspended|no longer (?:active|available))\b/i, 'inactive_mailbox'],
+  [{ test: isDisabledMailbox }, 'inactive_mailbox'],
   [
     /\b(?:user unknown|unknown user|no such (?:user|recipient|mailbox)|does not exist|recipient (?:address )?rejected: user|invalid recipient|mailbox (?:unavailable|not found))/i,
     'invalid_recipient',
   ],
+  [{ test: isUnknownMailbox }, 'invalid_recipient'],
   [/\brelay(?:ing)? (?:access )?(?:denied|not permitted)|\bunable to relay\b/i, 'relay_denied'],
   [/\b(?:too large|size limit|exceeds.*size)/i, 'message_too_large'],
 ]
@@ -71,16 +77,38 @@ const BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '7.515': 'authentication',
 }
 
+/** Causes for which servers answer with 5.2.1, "mailbox disabled", although it is none. */
+const NOT_OF_THE_MAILBOX: ReadonlySet<BounceCategory> = new Set([
+  'authentication',
+  'reputation',
+  'spam_content',
+  'rate_limited',
+  'mailbox_full',
+])
+
+/** `#5.1.1` within the text: qmail, and Cisco's appliances. */
+const CODE_WITHIN = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
+
+/** Subject and detail of the enhanced code, such as `1.1`: of the one at the beginning, else of one within the text. */
+export function detailOf(reply: SmtpReply, words: string): string | undefined {
+  const within = CODE_WITHIN.exec(words)?.[1]
+  const code = reply.enhanced ?? (within?.startsWith(String(reply.code).charAt(0)) ? within : undefined)
+  return code?.slice(2)
+}
+
 /** The category of a 4xx or 5xx reply. */
 export function classifyReply(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body' | 'session'): BounceCategory {
-  const detail = reply.enhanced?.slice(2)
+  const words = wordsOf(reply.text)
+  const detail = detailOf(reply, words)
   const byCode = detail === undefined ? undefined : BY_CODE[detail]
   // An address that the server says does not exist is that, whatever else its words mention.
   if (byCode === 'invalid_recipient' && phase === 'rcpt') return byCode
-  const byText = BY_TEXT.find(([pattern]) => pattern.test(reply.text))?.[1]
+  const byText = BY_TEXT.find(([pattern]) => pattern.test(words))?.[1]
   // 5.5.0 is "other": what outlook.com says with it of a mailbox that is not there.
   if (byCode === 'protocol_error' && byText === 'invalid_recipient') return byText
+  if (detail === '2.1' && byText !== undefined && NOT_OF_THE_MAILBOX.has(byText)) return byText
   if (byCode !== undefined) return byCode
+  if (detail === '4.1' && isOfMicrosoftDirectory(words)) return 'invalid_recipient'
   if (byText !== undefined) return byText
   if (detail?.startsWith('7.')) return 'policy'
   if (reply.code === 552) return 'message_too_large'

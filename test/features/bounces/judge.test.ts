@@ -12,7 +12,7 @@ const CASES: readonly [status: string | null, diagnostic: string | null, judgeme
   ['5.0.0', '550 User unknown', 'hard invalid_recipient dead'],
   ['5.0.0', null, 'hard unknown'],
   [null, '550 5.7.1 Blocked, see http://bl.test', 'hard reputation'],
-  [null, 'Sorry, no mailbox here by that name. (#5.1.1)', 'hard unknown'],
+  [null, 'Sorry, no mailbox here by that name. (#5.1.1)', 'hard invalid_recipient dead'],
   [null, null, 'hard unknown'],
   // At RCPT it would be the address; when it was said is not known here.
   [null, '550 Rejected', 'hard unknown'],
