@@ -40,10 +40,6 @@ interface StoredRow {
   recipientId: number | null
 }
 
-const DUE = `SELECT id, webhook_deliveries.seq, event, payload, attempts, email_id AS emailId, recipient_id AS recipientId
-  FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
-  WHERE webhook_id = ? AND next_at <= ?`
-
 const sql = prepared((db) => ({
   events: db.prepare<EventRow, [number, number, number, number]>(
     `SELECT seq, type, email_id AS emailId, recipient_id AS recipientId, emails.created_at AS createdAt
@@ -55,11 +51,15 @@ const sql = prepared((db) => ({
   told: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
-  due: db.prepare<StoredRow, [number, number, number, number, number]>(
-    `${DUE} AND event <> 'test' ORDER BY next_at, id LIMIT ? OFFSET ?`,
+  due: db.prepare<StoredRow, [number, number, number, number]>(
+    `SELECT id, webhook_deliveries.seq, event, payload, attempts, email_id AS emailId, recipient_id AS recipientId
+     FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
+     WHERE webhook_id = ? AND next_at <= ? AND event <> 'test' ORDER BY next_at, id LIMIT ?`,
   ),
-  dueTests: db.prepare<StoredRow, [number, number, number, number]>(
-    `${DUE} AND event = 'test' ORDER BY next_at, id LIMIT ?`,
+  // By event and status (0 is pending), never through all that is due: replays may have left 100,000.
+  dueTests: db.prepare<StoredRow, [number, number, number]>(
+    `SELECT id, seq, event, payload, attempts, NULL AS emailId, NULL AS recipientId FROM webhook_deliveries INDEXED BY webhook_deliveries_filter
+     WHERE webhook_id = ? AND event = 'test' AND status = 0 AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
   ),
   firstDue: db.prepare<{ at: number | null }, [number]>(
     'SELECT MIN(next_at) AS at FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
@@ -234,13 +234,14 @@ export class Lane {
       rows.find((row) => !this.#stored.has(row.id) && !this.#busyKeys.has(keyOf(row)))
     // One more than are under way is enough to find one that is not.
     const page = this.#stored.size + STORED_PAGE
-    const test = free(sql(this.#db).dueTests.all(accountId, id, until, page))
+    const test = free(sql(this.#db).dueTests.all(id, until, page))
     if (test) return { ...test, key: keyOf(test) }
-    for (let offset = 0; isActive && offset < MOST_WAITING; offset += page) {
-      const rows = sql(this.#db).due.all(accountId, id, until, page, offset)
+    // Mostly among the first; only where many are of a recipient that is under way it is looked for among more.
+    for (const most of isActive ? [page, MOST_WAITING] : []) {
+      const rows = sql(this.#db).due.all(accountId, id, until, most)
       const found = free(rows)
       if (found) return { ...found, key: keyOf(found) }
-      if (rows.length < page) break
+      if (rows.length < most) break
     }
     return undefined
   }

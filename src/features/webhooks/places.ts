@@ -2,28 +2,33 @@
  * @module How much may be under way at the same time: over one webhook, over those of one account, over all. Says who may begin and who waits until
  * somebody else is done; begins nothing itself.
  */
-import { MiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { MOST_FAILURES } from './ladder.ts'
 import type { Lane } from './lane.ts'
-import type { Webhook } from './webhooks.ts'
 
-/** Attempts under way over all webhooks, beyond the one that each may always have. */
-const MOST_RUNNING = 500
-/**
- * The same over the webhooks of one account, so that no tenant takes all. Of inbound routes there are too many for one attempt each: over theirs it is
- * the most, and who finds no place waits for one.
- */
-const MOST_RUNNING_OF_ACCOUNT = 50
+/** Attempts under way over all webhooks, beyond the one that each may always have: those take no place from anybody. */
+const MOST_FURTHER = 500
+/** The same over the webhooks of one account, so that no tenant takes all. */
+const MOST_FURTHER_OF_ACCOUNT = 50
+/** Inbound routes are too many for one attempt each: over those of an account this is the most, and who finds no place waits for one. */
+const MOST_OF_ROUTES = 50
 /** Characters of the bodies under way over the webhooks of one account: what came in by mail may be large. Who finds no room waits for it. */
 const MOST_CHARACTERS_OF_ACCOUNT = 8 * MiB
+/** Over all accounts there are no more than these, */
+const MOST_CHARACTERS = 32 * MiB
+/** but for those of accounts that have less than this under way: many events, which are small, or one mail. */
+const CHARACTERS_ALWAYS = 256 * KiB
 
-/** Attempts under way, and the characters of their bodies. */
+/** What is under way over the webhooks of an account. */
 interface UnderWay {
-  readonly attempts: number
-  readonly characters: number
+  /** Attempts beyond the first of each webhook. */
+  further: number
+  /** Attempts of inbound routes, first and further. */
+  ofRoutes: number
+  characters: number
 }
 
-const NOTHING_UNDER_WAY: UnderWay = { attempts: 0, characters: 0 }
+const NOTHING: Readonly<UnderWay> = { further: 0, ofRoutes: 0, characters: 0 }
 
 /** What an attempt takes of what all share. */
 export interface Place {
@@ -36,6 +41,8 @@ export interface Place {
 export class Places {
   readonly #mostOfWebhook: number
   #attempts = 0
+  #further = 0
+  #characters = 0
   readonly #ofAccount = new Map<number, UnderWay>()
   /** Webhooks without an attempt under way that wait for a place in their account, in order. */
   readonly #waiting = new Map<number, Set<number>>()
@@ -52,18 +59,11 @@ export class Places {
 
   /** Whether a lane may begin one attempt more; one with nothing under way that may not is remembered, for `pumpWaiting`. */
   hasRoom(lane: Lane): boolean {
-    if (lane.running === 0) return this.#hasFirstRoom(lane.webhook)
-    // So that the failure that switches it off is the last attempt.
-    const most =
-      lane.failures === 0 ? this.#mostOfWebhook : Math.min(this.#mostOfWebhook, MOST_FAILURES - lane.failures)
-    const underWay = this.#underWay(lane.webhook.accountId)
-    return (
-      lane.isTrusted &&
-      lane.running < most &&
-      this.#attempts < MOST_RUNNING &&
-      underWay.attempts < MOST_RUNNING_OF_ACCOUNT &&
-      underWay.characters < MOST_CHARACTERS_OF_ACCOUNT
-    )
+    const { id, accountId, routeId } = lane.webhook
+    const isFree = this.#hasRoomForBody(accountId) && (routeId === null || this.#hasRoomForRoute(accountId))
+    if (lane.running > 0) return isFree && this.#hasRoomForFurther(lane)
+    if (!isFree) this.#waiting.set(accountId, (this.#waiting.get(accountId) ?? new Set()).add(id))
+    return isFree
   }
 
   /** Takes a place for an attempt that begins. `isOver` is called once, when it is given back. */
@@ -75,12 +75,12 @@ export class Places {
     return {
       hold: (characters) => {
         held += characters
-        this.#countOfAccount(accountId, { attempts: 0, characters })
+        this.#countOfAccount(accountId, { characters })
       },
       giveBack: () => {
         if (isGivenBack) return
         isGivenBack = true
-        this.#countOfAccount(accountId, { attempts: 0, characters: -held })
+        this.#countOfAccount(accountId, { characters: -held })
         this.#count(lane, -1)
         isOver()
       },
@@ -92,37 +92,53 @@ export class Places {
     const waiting = this.#waiting.get(accountId)
     if (!waiting) return
     for (const id of waiting) {
-      const { attempts, characters } = this.#underWay(accountId)
-      if (characters >= MOST_CHARACTERS_OF_ACCOUNT) return
-      if (attempts >= MOST_RUNNING_OF_ACCOUNT && isOfRoute(id)) continue
+      if (!this.#hasRoomForBody(accountId)) return
+      if (!this.#hasRoomForRoute(accountId) && isOfRoute(id)) continue
       waiting.delete(id)
       pump(id)
     }
     if (waiting.size === 0) this.#waiting.delete(accountId)
   }
 
-  /** Whether a webhook with nothing under way may have an attempt; one that may not is looked at again when another is over. */
-  #hasFirstRoom({ id, accountId, routeId }: Webhook): boolean {
-    const { attempts, characters } = this.#underWay(accountId)
-    const isFull = characters >= MOST_CHARACTERS_OF_ACCOUNT || (routeId !== null && attempts >= MOST_RUNNING_OF_ACCOUNT)
-    if (isFull) this.#waiting.set(accountId, (this.#waiting.get(accountId) ?? new Set()).add(id))
-    return !isFull
+  #hasRoomForBody(accountId: number): boolean {
+    const { characters } = this.#underWay(accountId)
+    return characters < (this.#characters < MOST_CHARACTERS ? MOST_CHARACTERS_OF_ACCOUNT : CHARACTERS_ALWAYS)
   }
 
-  #underWay(accountId: number): UnderWay {
-    return this.#ofAccount.get(accountId) ?? NOTHING_UNDER_WAY
+  #hasRoomForRoute(accountId: number): boolean {
+    return this.#underWay(accountId).ofRoutes < MOST_OF_ROUTES
+  }
+
+  #hasRoomForFurther({ webhook: { accountId }, isTrusted, running, failures }: Lane): boolean {
+    // So that the failure that switches it off is the last attempt.
+    const most = failures === 0 ? this.#mostOfWebhook : Math.min(this.#mostOfWebhook, MOST_FAILURES - failures)
+    const { further } = this.#underWay(accountId)
+    return isTrusted && running < most && this.#further < MOST_FURTHER && further < MOST_FURTHER_OF_ACCOUNT
+  }
+
+  #underWay(accountId: number): Readonly<UnderWay> {
+    return this.#ofAccount.get(accountId) ?? NOTHING
   }
 
   #count(lane: Lane, delta: 1 | -1): void {
+    const { accountId, routeId } = lane.webhook
+    const before = Math.max(0, lane.running - 1)
     lane.running += delta
+    const further = Math.max(0, lane.running - 1) - before
     this.#attempts += delta
-    this.#countOfAccount(lane.webhook.accountId, { attempts: delta, characters: 0 })
+    this.#further += further
+    this.#countOfAccount(accountId, { further, ofRoutes: routeId === null ? 0 : delta })
   }
 
-  #countOfAccount(accountId: number, delta: UnderWay): void {
-    const before = this.#underWay(accountId)
-    const after = { attempts: before.attempts + delta.attempts, characters: before.characters + delta.characters }
-    if (after.attempts === 0 && after.characters === 0) this.#ofAccount.delete(accountId)
+  #countOfAccount(accountId: number, delta: Partial<UnderWay>): void {
+    const { further, ofRoutes, characters } = this.#underWay(accountId)
+    const after = {
+      further: further + (delta.further ?? 0),
+      ofRoutes: ofRoutes + (delta.ofRoutes ?? 0),
+      characters: characters + (delta.characters ?? 0),
+    }
+    this.#characters += delta.characters ?? 0
+    if (after.further === 0 && after.ofRoutes === 0 && after.characters === 0) this.#ofAccount.delete(accountId)
     else this.#ofAccount.set(accountId, after)
   }
 }
