@@ -70,7 +70,7 @@ ${
 ${hidden('csrf_token', csrfToken)}${hidden('id', id)}
 <p><button name="action" value="${REVEAL}">Show the secret</button></p>
 </form>
-<p><a href="${WEBHOOKS_PATH}?${REPLACE}=${id}" aria-label="Replace the secret of ${url}">Replace the secret</a></p>`
+<p style="margin-top:1rem"><a href="${WEBHOOKS_PATH}?${REPLACE}=${id}" aria-label="Replace the secret of ${url}">Replace the secret</a></p>`
 }
 </section>`
 

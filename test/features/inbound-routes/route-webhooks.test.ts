@@ -375,6 +375,24 @@ describe('the inbound secret', () => {
       [false, true],
     ])
   })
+
+  test('that is rotated while an attempt is under way: how that one ends says nothing of the endpoint, though the clock stands', async () => {
+    await using service = await startRouteService()
+    const { app, actor, receiver, addRoute, arrive } = service
+    const gate = Promise.withResolvers<void>()
+    receiver.answer(async () => {
+      await gate.promise
+      return { status: 401 }
+    })
+    const route = await addRoute()
+    await arrive('support')
+    await receiver.received(1)
+    await rotateInboundSecret(app, actor)
+    gate.resolve()
+    await settled(service, route.id, 1)
+    const failures = app.db.query<{ n: number }, []>('SELECT failure_count AS n FROM webhooks').all()
+    expect(failures).toEqual([{ n: 0 }])
+  })
 })
 
 test('the webhook of a route is nowhere under /v1/webhooks, and does not count there', async () => {

@@ -4,6 +4,7 @@ import { writeAttempt } from '#features/webhooks/outcome.ts'
 import { findWebhookById } from '#features/webhooks/webhooks.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { expectRefusal, NOW } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
@@ -218,6 +219,23 @@ describe('the URL', () => {
     }
     const unknown = await api('POST', '/v1/webhooks', { ...HOOK, url: 'https://not-yet.test/' })
     expect(unknown.status).toBe(201)
+  })
+
+  test('is looked up for ten webhooks of an account at once, and no more: others are a 429, and those of other accounts are not', async () => {
+    await using dns = await startDnsServer({ 'silent.test': 'SILENCE' })
+    await using service = await createWebhookApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
+    const { api, clock, newKey, newAccount } = service
+    const request = { ...HOOK, url: 'https://silent.test/' }
+    const waiting = Array.from({ length: 10 }, () => api('POST', '/v1/webhooks', request))
+    const codeOfNext = async () =>
+      at((await api('POST', '/v1/webhooks', { ...HOOK, url: 'http://no.test/' })).body, 'code')
+    await eventually(async () => (await codeOfNext()) === 'too_many_checks')
+    expectRefusal(await api('POST', '/v1/webhooks', HOOK), 429, 'too_many_checks')
+    const key = await newKey([], await newAccount())
+    expect((await api('POST', '/v1/webhooks', HOOK, { key })).status).toBe(201)
+    clock.advance(seconds(5))
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(10).fill(201))
+    expect(await codeOfNext()).toBe('invalid_url')
   })
 })
 
