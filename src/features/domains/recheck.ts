@@ -52,9 +52,10 @@ async function recheck(app: App, asked: Domain): Promise<boolean> {
       const domain = giveUpForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipLook(app, tx, domain)
       const { tracking, ...records } = found
-      // A host that was set while this look was under way was not looked at.
-      const isSameHost = domain.trackingDomain === asked.trackingDomain
-      const looks = tracking !== undefined && isSameHost ? { ...records, tracking } : records
+      // A host that was set while this look was under way was not looked at; one that was verified or lost meanwhile was looked at later, on request.
+      const isAsAsked =
+        domain.trackingDomain === asked.trackingDomain && domain.trackingVerifiedAt === asked.trackingVerifiedAt
+      const looks = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
       storeLook(app, tx, systemActor(domain), domain, looks, 'schedule')
     })
     return true

@@ -40,6 +40,7 @@ export async function setTrackingDomain(app: App, actor: Actor, id: string, text
   const host = checkedHost(app.config, text)
   return app.commit.write((tx) => {
     const domain = getDomain(tx.db, actor.accountId, id)
+    if (isHostElsewhere(tx.db, actor.accountId, host)) throw trackingDomainTaken(host)
     if (domain.trackingDomain === host) return domain
     requireOtherUse(tx.db, actor.accountId, host)
     takeHost(app, tx, actor, host)
@@ -105,17 +106,15 @@ function requireOtherUse(db: Database, accountId: number, host: string): void {
   )
 }
 
-/** Makes sure that nobody holds the host. Throws 409 when its holder may keep it. */
+/** Makes sure that nobody holds a host that is no other account's. Throws 409 when its holder may keep it. */
 function takeHost(app: App, tx: Tx, actor: Actor, host: string): void {
-  const owner = hostOwner(tx.db, host)
-  if (owner !== undefined && owner !== actor.accountId) throw trackingDomainTaken(host)
   const row = sql(tx.db).holder.get(host)
   const holder = row && findDomain(tx.db, row.accountId, new Uint8Array(row.uuid))
   if (!holder) return
   if (holder.accountId === actor.accountId) {
     throw conflict('tracking_domain_taken', `${host} is already the tracking domain of ${holder.domain}.`)
   }
-  if (owner !== actor.accountId) {
+  if (hostOwner(tx.db, host) !== actor.accountId) {
     throw conflict(
       'tracking_domain_taken',
       `${host} is already in use by another account. If its domain is yours, register and verify that first.`,

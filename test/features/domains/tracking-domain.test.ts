@@ -9,8 +9,8 @@ import { verifyTracking } from '#features/domains/verify-tracking.ts'
 import { deleteDomain } from '#features/emails/delete-domain.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { days, hours, minutes } from '#platform/units.ts'
-import { createTestAccount } from '#test/support/app.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
 import { type DomainTest, startDomainTest } from './fixture.ts'
 
 const HOST = 'links.example.com'
@@ -254,7 +254,9 @@ describe('a tracking host that was verified before the domain above it was', () 
     expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
     await t.verifyOwned()
     expect([t.inUse(), t.of()]).toEqual([{ links: null, certificate: false, serves: 'example.com' }, HOST])
-    await expect(verifyTracking(t.app, t.actor, t.held.id)).rejects.toMatchObject({ code: 'tracking_domain_taken' })
+    const taken = { status: 409, code: 'tracking_domain_taken' }
+    await expect(verifyTracking(t.app, t.actor, t.held.id)).rejects.toMatchObject(taken)
+    await expect(setTrackingDomain(t.app, t.actor, t.held.id, HOST)).rejects.toMatchObject(taken)
     // What DNS says of the host, or that it says nothing, keeps nobody's host.
     t.break('SERVFAIL', HOST)
     t.clock.advance(minutes(15))
@@ -490,6 +492,27 @@ describe('scheduled looks', () => {
     await changing
     expect(tracking(t)).toEqual({ host: 'go.example.com', at: null })
     expect(t.stored(t.id).checkedAt).toBe(t.clock.now())
+  })
+
+  test('do not undo what a later look on request has found', async () => {
+    await using t = await startVerified()
+    t.clock.advance(hours(6))
+    // Keeps the scheduled look waiting when it has found the host as it was.
+    t.break('SILENCE', '_dmarc.example.com')
+    const asked = t.dns.queries.length
+    let looked: number | undefined
+    void recheckDomains(t.app).then((checked) => {
+      looked = checked
+    })
+    await eventually(() => t.dns.queries.slice(asked).some(({ name }) => name === HOST))
+    t.dns.zone[HOST] = { CNAME: 'elsewhere.test' }
+    await verifyTracking(t.app, t.actor, t.id)
+    expect(looked).toBeUndefined()
+    await eventually(() => {
+      t.clock.advance(seconds(1))
+      return looked
+    })
+    expect([looked, tracking(t)]).toEqual([1, { host: HOST, at: null }])
   })
 })
 
