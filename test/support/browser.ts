@@ -49,12 +49,13 @@ export interface OpenPage extends AsyncDisposable {
   picture(name: string): Promise<void>
 }
 
-export async function openPage(browser: Browser, screen: Screen): Promise<OpenPage> {
+/** @param locale that the browser asks pages for (BCP 47) */
+export async function openPage(browser: Browser, screen: Screen, locale = 'en-GB'): Promise<OpenPage> {
   const context = await browser.newContext({
     viewport: { width: screen.width, height: screen.height },
     colorScheme: screen.colours,
     javaScriptEnabled: false,
-    locale: 'en-GB',
+    locale,
   })
   const page = await context.newPage()
   const requested: string[] = []

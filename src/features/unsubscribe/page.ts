@@ -3,6 +3,7 @@
  * buttons; nothing happens by being looked at. Nothing on them comes from another host.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
+import type { Texts } from './texts.ts'
 
 /** What a button of the page asks for. */
 export type PageAction = 'unsubscribe' | 'unsubscribe-all' | 'resubscribe' | 'resubscribe-all'
@@ -19,120 +20,149 @@ export interface Subscription {
 }
 
 /** Somebody gets the mail that the link is about: do they want to stop that? */
-export const askPage = (subscription: Subscription): Html =>
+export const askPage = (texts: Texts, subscription: Subscription): Html =>
   page(
-    'Unsubscribe',
-    html`<h1>Unsubscribe?</h1>
-<p>${address(subscription)} will then get no more ${mailOf(subscription)}.</p>
-${form(button('unsubscribe', 'Unsubscribe'))}
-${subscription.isOfPart && allOffer(subscription)}
-${ESSENTIAL_NOTE}`,
+    texts,
+    texts.unsubscribe,
+    html`<h1>${texts.question}</h1>
+<p>${sentence(texts, texts.willStop, subscription)}</p>
+${form(button('unsubscribe', texts.unsubscribe))}
+${subscription.isOfPart && allOffer(texts, subscription)}
+${essentialNote(texts)}`,
   )
 
 /** Somebody gets no more of the mail that the link is about. */
-export const stoppedPage = (subscription: Subscription): Html =>
+export const stoppedPage = (texts: Texts, subscription: Subscription): Html =>
   page(
-    'You are unsubscribed',
-    html`<h1>You are unsubscribed</h1>
-<p>${address(subscription)} gets no more ${mailOf(subscription)}. What was sent before may still arrive.</p>
-${subscription.isOfPart && allOffer(subscription)}
-<h2>Was it a mistake?</h2>
-${form(button('resubscribe', 'Subscribe again', 'quiet'))}
-${ESSENTIAL_NOTE}`,
+    texts,
+    texts.isOff,
+    html`<h1>${texts.isOff}</h1>
+<p>${sentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
+${subscription.isOfPart && allOffer(texts, subscription)}
+<h2>${texts.wasItMistake}</h2>
+${form(button('resubscribe', texts.subscribeAgain, 'quiet'))}
+${essentialNote(texts)}`,
   )
 
 /** Somebody gets no mail of this sender but what they need. */
-export const allStoppedPage = (subscription: Subscription): Html =>
+export const allStoppedPage = (texts: Texts, subscription: Subscription): Html =>
   page(
-    'You are unsubscribed',
-    html`<h1>You are unsubscribed</h1>
-<p>${address(subscription)} gets no more newsletters, offers or other mail of that kind from ${sender(subscription)}. What was sent before may still arrive.</p>
-<h2>Was it a mistake?</h2>
-${form(button('resubscribe-all', 'Subscribe again', 'quiet'))}
-${ESSENTIAL_NOTE}`,
+    texts,
+    texts.isOff,
+    html`<h1>${texts.isOff}</h1>
+<p>${sentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
+<h2>${texts.wasItMistake}</h2>
+${form(button('resubscribe-all', texts.subscribeAgain, 'quiet'))}
+${essentialNote(texts)}`,
   )
 
 /** The way back was taken. */
-export const startedPage = (subscription: Subscription): Html =>
+export const startedPage = (texts: Texts, subscription: Subscription): Html =>
   page(
-    'You are subscribed again',
-    html`<h1>You are subscribed again</h1>
-<p>${address(subscription)} gets ${mailOf(subscription)} as before.</p>
-<h2>Changed your mind?</h2>
-${form(button('unsubscribe', 'Unsubscribe', 'quiet'))}
-${subscription.isOfPart && allOffer(subscription)}`,
+    texts,
+    texts.isOn,
+    html`<h1>${texts.isOn}</h1>
+<p>${filled(texts.hasStarted, { address: address(subscription), mail: mailAsBefore(texts, subscription) })}</p>
+<h2>${texts.changedMind}</h2>
+${form(button('unsubscribe', texts.unsubscribe, 'quiet'))}
+${subscription.isOfPart && allOffer(texts, subscription)}`,
   )
 
 /**
  * The sender sends nothing to the address, whatever is pressed here: only the sender can change that. What this page can still do is to stop what
  * would come again then.
  */
-export const blockedPage = (subscription: Subscription, isOff: boolean): Html => {
-  const title = isOff ? 'You are unsubscribed' : 'You get no mail from this sender'
+export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
+  const title = isOff ? texts.isOff : texts.getsNothing
+  const names = { address: address(subscription), sender: sender(subscription, texts.thisSenderAtStart) }
   return page(
+    texts,
     title,
     html`<h1>${title}</h1>
-<p>${sender(subscription, 'This sender')} sends nothing at all to ${address(subscription)}, not even receipts or new passwords. What was sent before may still arrive.</p>
-<h2>Do you want mail again?</h2>
-<p>That cannot be changed here. Answer a message from ${sender(subscription)}, or write to the sender in another way, and ask for it.</p>
-${!isOff && unsubscribeOffer(subscription)}`,
+<p>${filled(texts.sendsNothing, names)} ${texts.mayStillArrive}</p>
+<h2>${texts.wantMail}</h2>
+<p>${sentence(texts, texts.askSender, subscription)}</p>
+${!isOff && forGoodOffer(texts, subscription)}`,
   )
 }
 
 /** The account is gone: no mail comes any more, whatever is pressed. */
-export const senderGonePage = (subscription: Subscription): Html =>
+export const senderGonePage = (texts: Texts, subscription: Subscription): Html =>
   page(
-    'You are unsubscribed',
-    html`<h1>You are unsubscribed</h1>
-<p>${address(subscription)} gets no more mail through this service from ${sender(subscription)}. There is nothing left to do.</p>`,
+    texts,
+    texts.isOff,
+    html`<h1>${texts.isOff}</h1>
+<p>${sentence(texts, texts.senderGone, subscription)}</p>`,
   )
 
 /** A token that we did not make, or that was changed on its way. */
-export const unknownLinkPage = (): Html =>
+export const unknownLinkPage = (texts: Texts): Html =>
   page(
-    'This unsubscribe link is not complete',
-    html`<h1>This unsubscribe link is not complete</h1>
-<p>It was cut or changed on its way, so it is not known whom to unsubscribe. Nothing was changed.</p>
-<p>Follow the link in the message once more. When that does not help, answer the message and ask its sender to take you off the list.</p>`,
+    texts,
+    texts.linkIsCut,
+    html`<h1>${texts.linkIsCut}</h1>
+<p>${texts.whomUnknown}</p>
+<p>${texts.followAgain}</p>`,
   )
 
 /** The service cannot store anything now, or was asked too often. */
-export const notDonePage = (isTooOften: boolean): Html =>
+export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
   page(
-    'That did not work',
-    html`<h1>That did not work</h1>
-<p>${
-      isTooOften
-        ? 'This was changed many times within a short while. Try again in an hour.'
-        : 'It could not be stored just now, so nothing was changed. Try again in a few minutes.'
-    }</p>
-${form(button('unsubscribe', 'Unsubscribe'))}`,
+    texts,
+    texts.didNotWork,
+    html`<h1>${texts.didNotWork}</h1>
+<p>${isTooOften ? texts.tooOften : texts.notStored}</p>
+${form(button('unsubscribe', texts.unsubscribe))}`,
   )
+
+/** A text with names filled in, each of which is text itself or HTML of ours. */
+const filled = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
+  html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
+
+/** The same with the names that most texts have. */
+const sentence = (texts: Texts, text: string, subscription: Subscription): Html =>
+  filled(text, {
+    address: address(subscription),
+    sender: sender(subscription, texts.thisSender),
+    mail: noMoreMail(texts, subscription),
+  })
 
 const address = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const sender = ({ senderDomain }: Subscription, ifUnknown = 'this sender'): Html | string =>
+const sender = ({ senderDomain }: Subscription, ifUnknown: string): Html | string =>
   senderDomain === '' ? ifUnknown : html`<strong><bdi>${senderDomain}</bdi></strong>`
 
-function mailOf(subscription: Subscription): Html {
+const noMoreMail = (texts: Texts, subscription: Subscription): Html =>
+  mailOf(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
+
+const mailAsBefore = (texts: Texts, subscription: Subscription): Html =>
+  mailOf(texts, subscription, [texts.asBeforeAll, texts.asBeforePart, texts.asBeforeNamed])
+
+function mailOf(
+  texts: Texts,
+  subscription: Subscription,
+  [all, part, named]: readonly [all: string, part: string, named: string],
+): Html {
   const { isOfPart, partName } = subscription
-  if (!isOfPart) return html`newsletters, offers or other mail of that kind from ${sender(subscription)}`
-  if (partName === null) return html`mail like this from ${sender(subscription)}`
-  return html`mail of “<bdi>${partName}</bdi>” from ${sender(subscription)}`
+  const text = !isOfPart ? all : partName === null ? part : named
+  return filled(text, {
+    sender: sender(subscription, texts.thisSender),
+    part: html`<bdi>${partName}</bdi>`,
+  })
 }
 
-const allOffer = (subscription: Subscription): Html => html`
-<h2>Or stop all of it</h2>
-<p>No newsletters, offers or other mail of that kind from ${sender(subscription)} at all.</p>
-${form(button('unsubscribe-all', 'Unsubscribe from all', 'quiet'))}`
+const allOffer = (texts: Texts, subscription: Subscription): Html => html`
+<h2>${texts.orAll}</h2>
+<p>${sentence(texts, texts.offerAll, subscription)}</p>
+${form(button('unsubscribe-all', texts.unsubscribeAll, 'quiet'))}`
 
-const unsubscribeOffer = (subscription: Subscription): Html => html`
-<h2>Or stay unsubscribed for good</h2>
-<p>Then you get no more ${mailOf(subscription)}, also when the sender sends to you again.</p>
-${form(button('unsubscribe', 'Unsubscribe', 'quiet'))}`
+const forGoodOffer = (texts: Texts, subscription: Subscription): Html => html`
+<h2>${texts.orForGood}</h2>
+<p>${sentence(texts, texts.offerForGood, subscription)}</p>
+${form(button('unsubscribe', texts.unsubscribe, 'quiet'))}`
 
-const ESSENTIAL_NOTE = html`
-<p class="note">Mail about something you did yourself, such as a receipt or a new password, still comes.</p>`
+const essentialNote = (texts: Texts): Html => html`
+<p class="note">${texts.essentialComes}</p>`
 
 /** Without an action it goes to the page's own URL, whatever stands before its path. */
 const form = (content: Html): Html => html`<form method="post">${content}</form>`
@@ -145,7 +175,7 @@ const STYLE = `
 h2 { padding-top: 1.5rem; border-top: 1px solid var(--line); }
 form { margin: 1.25rem 0 0; }
 .note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
-button { min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
+button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
 button.strong { background: var(--strong); color: var(--on-strong); }
 button.quiet { border-color: var(--edge); background: transparent; color: var(--text); }
 button:hover { text-decoration: underline; }
@@ -155,4 +185,4 @@ button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 }
 `
 
-const page = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })
+const page = ({ language }: Texts, title: string, main: Html): Html => htmlPage({ title, language, style: STYLE, main })

@@ -21,6 +21,7 @@ import {
   stoppedPage,
   unknownLinkPage,
 } from './page.ts'
+import { type Texts, textsFor } from './texts.ts'
 import { openToken, type UnsubscribeFacts } from './token.ts'
 import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from './unsubscribe.ts'
 
@@ -59,56 +60,84 @@ export function unsubscribePages(app: App) {
   return new Elysia()
     .get(
       `${UNSUBSCRIBE_PATH}/:token`,
-      ({ params }) => {
+      ({ params, request }) => {
+        const texts = textsOf(request)
         const facts = factsOf(params.token)
-        return facts ? answer(pageOf(facts, standingOf(app.db, facts), askPage)) : answer(unknownLinkPage(), 404)
+        return facts
+          ? answer(texts, pageOf(texts, facts, standingOf(app.db, facts), askPage))
+          : answer(texts, unknownLinkPage(texts), 404)
       },
       { detail: hidden },
     )
+    .get(UNSUBSCRIBE_PATH, ({ request }) => cutLink(request), { detail: hidden })
+    .get(`${UNSUBSCRIBE_PATH}/*`, ({ request }) => cutLink(request), { detail: hidden })
     .post(
       `${UNSUBSCRIBE_PATH}/:token`,
-      async ({ params, body }) => {
+      async ({ params, body, request }) => {
+        const texts = textsOf(request)
         const facts = factsOf(params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return answer(texts, unknownLinkPage(texts), 404)
         try {
           const standing = await act(facts, actionOf(body))
-          return answer(pageOf(facts, standing, startedPage))
+          return answer(texts, pageOf(texts, facts, standing, startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
           const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-          return answer(notDonePage(status === 429), status, headers)
+          return answer(texts, notDonePage(texts, status === 429), status, headers)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
 
+const textsOf = (request: Request): Texts => textsFor(request.headers.get('accept-language'))
+
+/** For people who follow a link that was cut before its token, or has something behind it. */
+function cutLink(request: Request): Response {
+  const texts = textsOf(request)
+  return answer(texts, unknownLinkPage(texts), 404)
+}
+
 /** The link in the text of a welcome names a contact where others name a recipient. */
 const bucketOf = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
-const answer = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
-  htmlResponse(page, status, { ...HEADERS, ...headers })
+const answer = (
+  { language }: Texts,
+  page: Html,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response =>
+  htmlResponse(page, status, { ...HEADERS, 'content-language': language, vary: 'accept-language', ...headers })
 
 const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 
-/** What a button asked for. Every other body is that of a mail program, which has only one thing to say. */
+/** The field of a mail program (RFC 8058 §3.2). */
+const ONE_CLICK_FIELD = 'List-Unsubscribe'
+
+/** What a button asked for. Every other body is that of a mail program, which has only one thing to say, whatever else it sends. */
 function actionOf(body: unknown): PageAction | undefined {
-  const given = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined
+  if (typeof body !== 'object' || body === null || ONE_CLICK_FIELD in body) return undefined
+  const given = 'action' in body ? body.action : undefined
   return ACTIONS.find((action) => action === given)
 }
 
 /** The page for how the address stands; `ifOn` when it still gets mail. */
-function pageOf(facts: UnsubscribeFacts, standing: Standing | undefined, ifOn: (subscription: Subscription) => Html) {
+function pageOf(
+  texts: Texts,
+  facts: UnsubscribeFacts,
+  standing: Standing | undefined,
+  ifOn: (texts: Texts, subscription: Subscription) => Html,
+): Html {
   const subscription: Subscription = {
     address: facts.address,
     senderDomain: facts.senderDomain,
     isOfPart: namesPart(facts),
     partName: standing?.partName ?? null,
   }
-  if (!standing) return senderGonePage(subscription)
-  if (standing.isBlocked) return blockedPage(subscription, standing.isOffAll || standing.isOffNamed)
-  if (standing.isOffAll) return allStoppedPage(subscription)
-  return standing.isOffNamed ? stoppedPage(subscription) : ifOn(subscription)
+  if (!standing) return senderGonePage(texts, subscription)
+  if (standing.isBlocked) return blockedPage(texts, subscription, standing.isOffAll || standing.isOffNamed)
+  if (standing.isOffAll) return allStoppedPage(texts, subscription)
+  return standing.isOffNamed ? stoppedPage(texts, subscription) : ifOn(texts, subscription)
 }

@@ -58,7 +58,7 @@ const BASE_STYLE = `
 body { margin: 0; padding: 2rem 1rem; background: var(--page); color: var(--text); }
 main { max-width: 34rem; margin: 0 auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
 h1 { margin: 0 0 1rem; font-size: 1.625rem; line-height: 1.25; overflow-wrap: anywhere; }
-h2 { margin: 2rem 0 .5rem; font-size: 1.125rem; line-height: 1.25; }
+h2 { margin: 2rem 0 .5rem; font-size: 1.125rem; line-height: 1.25; overflow-wrap: anywhere; }
 p { margin: 0 0 1rem; overflow-wrap: anywhere; }
 p:last-child { margin-bottom: 0; }
 a { color: var(--strong); }
@@ -71,10 +71,21 @@ a { color: var(--strong); }
 /**
  * A whole page: without scripts, without anything from another host, and not for search engines.
  * @param style CSS of ours behind the style that all pages have; never anything a client sent
+ * @param language that it is written in (BCP 47)
  */
-export const htmlPage = ({ title, style = '', main }: { title: string; style?: string; main: Html }): Html =>
+export const htmlPage = ({
+  title,
+  language = 'en',
+  style = '',
+  main,
+}: {
+  title: string
+  language?: string
+  style?: string
+  main: Html
+}): Html =>
   html`<!doctype html>
-<html lang="en">
+<html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

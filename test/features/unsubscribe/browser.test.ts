@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { suppress, unsuppressAddress } from '#features/suppressions/suppress.ts'
+import { TEXTS } from '#features/unsubscribe/texts.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
@@ -136,6 +137,25 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
         buttons: [],
       })
     })
+  })
+
+  test('in every language the page fits the narrowest telephone, also with the letters twice as large', async () => {
+    const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
+    const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
+    for (const texts of TEXTS) {
+      await using opened = await openPage(browser, narrow, texts.language)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await page.evaluate('document.documentElement.style.fontSize = "36px"')
+      await picture(`10-${texts.language}`)
+      expect(await look(page)).toEqual({
+        ...WELL,
+        language: texts.language,
+        title: texts.unsubscribe,
+        headings: [texts.question, texts.orAll],
+        buttons: [texts.unsubscribe, texts.unsubscribeAll],
+      })
+    }
   })
 
   test('the keyboard is enough, and shows where it is', async () => {

@@ -40,6 +40,7 @@ describe('a one-click POST of RFC 8058', () => {
     ['JSON', '{"List-Unsubscribe":"One-Click"}', { 'content-type': 'application/json' }],
     ['a multipart form that is broken', '--c\r\n', MULTIPART[1]],
     ['a compressed form', Bun.gzipSync(FORM[0]), { ...FORM[1], 'content-encoding': 'gzip' }],
+    ['something beside it', `${FORM[0]}&action=resubscribe`, FORM[1]],
     ['an action that there is not', 'action=nothing', FORM[1]],
     ['cookies and a wrong key', FORM[0], { ...FORM[1], cookie: 'a=b', authorization: 'Bearer wrong' }],
   ]
@@ -299,7 +300,7 @@ describe('looking never acts', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test.each(['PUT', 'DELETE', 'PATCH'])('%s is a 405 that changes nothing', async (method) => {
+  test.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('%s is a 405 that changes nothing', async (method) => {
     const path = await service.link()
     const answer = await ask(service, method, path)
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
@@ -323,6 +324,72 @@ describe('a token that is not ours', () => {
     }
     expect(service.suppressions()).toEqual([])
   })
+})
+
+test('a link that was cut before its token, or has something behind it, leads people to the same page', async () => {
+  const path = await service.link()
+  for (const cut of ['/u', '/u/', `${path}/more`]) {
+    const answer = await ask(service, 'GET', cut)
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
+    expect(await answer.text()).toContain('<h1>This unsubscribe link is not complete</h1>')
+  }
+})
+
+test('a link still works that was percent-encoded on its way, or has a slash at its end', async () => {
+  const path = await service.link()
+  const encoded = path.slice('/u/'.length).replace(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`)
+  expect((await ask(service, 'POST', `/u/${encoded}`, ...FORM)).status).toBe(200)
+  expect(service.suppressions()).toEqual([unsubscribed(null)])
+  await press(service, `${path}/`, 'resubscribe')
+  expect(service.suppressions()).toEqual([])
+})
+
+test('a page is in the language that its reader asks for, and says so; what its buttons send is the same', async () => {
+  const path = await service.link({ stream: 'news' })
+  const seen = async (answer: Response) => {
+    const text = await answer.text()
+    return {
+      language: [answer.headers.get('content-language'), /<html lang="(.*)">/.exec(text)?.[1]],
+      vary: answer.headers.get('vary'),
+      says: [...text.matchAll(/<(?:h[12]|p|button)[^>]*>(.*)<\//g)].map(([, inner = '']) =>
+        inner.replace(/<[^>]*>/g, ''),
+      ),
+      actions: [...text.matchAll(/value="([\w-]+)"/g)].map(([, action]) => action),
+    }
+  }
+  const german = { 'accept-language': 'de-CH, en;q=0.5' }
+  const common = { language: ['de', 'de'], vary: 'accept-language' }
+  expect(await seen(await ask(service, 'GET', path, undefined, german))).toEqual({
+    ...common,
+    says: [
+      'Abmelden?',
+      'bob@receiver.test erhält dann keine E-Mails aus „Weekly news“ von sender.test mehr.',
+      'Abmelden',
+      'Oder alles abbestellen',
+      'Gar keine Newsletter, Angebote oder ähnlichen E-Mails von sender.test mehr.',
+      'Von allem abmelden',
+      'E-Mails zu etwas, das Sie selbst veranlasst haben, etwa eine Quittung oder ein neues Passwort, kommen weiterhin.',
+    ],
+    actions: ['unsubscribe', 'unsubscribe-all'],
+  })
+  expect((await seen(await ask(service, 'POST', path, FORM[0], { ...FORM[1], ...german }))).says).toEqual([
+    'Sie sind abgemeldet',
+    'bob@receiver.test erhält keine E-Mails aus „Weekly news“ von sender.test mehr. Was schon verschickt wurde, kann noch ankommen.',
+    'Oder alles abbestellen',
+    'Gar keine Newsletter, Angebote oder ähnlichen E-Mails von sender.test mehr.',
+    'Von allem abmelden',
+    'War das ein Versehen?',
+    'Wieder anmelden',
+    'E-Mails zu etwas, das Sie selbst veranlasst haben, etwa eine Quittung oder ein neues Passwort, kommen weiterhin.',
+  ])
+  expect(await seen(await ask(service, 'GET', '/u/nonsense', undefined, german))).toMatchObject({
+    ...common,
+    actions: [],
+  })
+  expect((await seen(await ask(service, 'GET', path, undefined, { 'accept-language': 'sv' }))).language).toEqual([
+    'en',
+    'en',
+  ])
 })
 
 describe('without rows', () => {
