@@ -17,6 +17,7 @@ import { billingRoutes } from '#features/billing/routes.ts'
 import { isBillingConfigured } from '#features/billing/stripe.ts'
 import { emailsOfBroadcast } from '#features/broadcasts/progress.ts'
 import { broadcastRoutes } from '#features/broadcasts/routes.ts'
+import { CAPTURED_PATH } from '#features/capture/page.ts'
 import { capturedPages } from '#features/capture/pages.ts'
 import { captureRoutes } from '#features/capture/routes.ts'
 import { contactConfirmationRoutes } from '#features/contact-lists/confirmation-routes.ts'
@@ -49,6 +50,7 @@ import { streamRoutes } from '#features/streams/routes.ts'
 import { subAccountRoutes } from '#features/sub-accounts/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
 import { authRoutes } from '#features/team/auth-routes.ts'
+import { homePage } from '#features/team/home.ts'
 import { teamPages } from '#features/team/pages.ts'
 import { createPeople } from '#features/team/people.ts'
 import { createSessionGate } from '#features/team/sessions.ts'
@@ -179,16 +181,16 @@ export function createRoutes(
   ]
   const { delivery, httpAddr } = app.config
   // The page shows the mail of all accounts without a key: only to a developer on this machine.
-  const pages =
-    delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '') ? [capturedPages(captures)] : []
+  const isTried = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
-    ...pages,
+    ...(isTried ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
+    homePage(people, isTried ? CAPTURED_PATH : undefined),
     teamPages(app, people),
     webhookPages(app, people),
     confirmPages(app),

@@ -572,6 +572,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /v1/auth/join',
   'POST /v1/auth/password-reset',
   'POST /v1/auth/password-reset/confirm',
+  'GET /',
   'GET /login',
   'POST /login',
   'POST /logout',

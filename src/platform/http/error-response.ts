@@ -64,7 +64,8 @@ export const internalError = (cause: unknown): AppError =>
     cause,
   })
 
-export const unknownRoute = (): AppError => new AppError(404, 'route_not_found', 'There is nothing at this address.')
+export const unknownRoute = (): AppError =>
+  new AppError(404, 'route_not_found', 'There is nothing at this address; /docs describes what there is.')
 
 /** @param allowed the methods that the path has, for `Allow` (RFC 9110 §15.5.6) */
 export const wrongMethod = (method: string, allowed: readonly string[]): AppError =>

@@ -1,0 +1,40 @@
+/**
+ * @module The page at /: where somebody who opens the address of the service in a browser can go on. On a server that is signing in; where mail is only
+ * captured, a page that leads to it. Programs get the 404 that they get anywhere else, and so does everybody under the tracking hosts of accounts.
+ */
+import { Elysia } from 'elysia'
+import { unknownRoute } from '#platform/http/error-response.ts'
+import { html, htmlResponse } from '#platform/http/html.ts'
+import { LOGIN_PATH } from './links.ts'
+import { peoplePage } from './page.ts'
+import type { People } from './people.ts'
+
+const HEADERS = { vary: 'accept', 'x-robots-tag': 'noindex, nofollow' }
+
+/** @param capturedPath the page of captured mail, where there is one */
+export const homePage = (people: Pick<People, 'requireOwnHost'>, capturedPath?: string) =>
+  new Elysia().get(
+    '/',
+    ({ request }) => {
+      people.requireOwnHost(request)
+      if (!isBrowser(request)) throw unknownRoute()
+      if (capturedPath !== undefined) return htmlResponse(triedPage(capturedPath), 200, HEADERS)
+      return new Response(null, {
+        status: 303,
+        headers: { ...HEADERS, location: LOGIN_PATH, 'cache-control': 'no-store' },
+      })
+    },
+    { detail: { hide: true } },
+  )
+
+/** Browsers name what they can show to people; programs take anything, or JSON. */
+const isBrowser = ({ headers }: Request): boolean => /\btext\/html\b/i.test(headers.get('accept') ?? '')
+
+const triedPage = (capturedPath: string) =>
+  peoplePage(
+    'Tassis runs',
+    html`<p>It captures mail: nothing that is sent leaves this machine.</p>
+<p><a href="${capturedPath}">Captured mail</a></p>
+<p><a href="/docs">Documentation of the API</a></p>
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
+  )

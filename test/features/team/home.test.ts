@@ -1,0 +1,59 @@
+import { expect, test } from 'bun:test'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
+
+/** What a browser sends when somebody opens an address (Chromium, Firefox). */
+const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8'
+
+const open = (url: string, headers: Record<string, string>, method = 'GET') =>
+  fetch(`${url}/`, { method, headers, redirect: 'manual' })
+
+const whereTo = async ({ url }: Pick<TestApi, 'url'>, headers: Record<string, string>, method = 'GET') => {
+  const { status, headers: answered } = await open(url, headers, method)
+  return [status, answered.get('location'), answered.get('vary')]
+}
+
+test('whoever opens a server in a browser comes to sign in', async () => {
+  await using service = await createEmailApi()
+  service.app.db.run(
+    "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
+  )
+  expect(await whereTo(service, { accept: BROWSER })).toEqual([303, '/login', 'accept'])
+  expect(await whereTo(service, { accept: BROWSER }, 'HEAD')).toEqual([303, '/login', 'accept'])
+  // Nobody is led to sign in under the name of another.
+  expect(await whereTo(service, { accept: BROWSER, host: 'links.sender.test' })).toEqual([404, null, null])
+})
+
+test('whoever tries the service out is led to the captured mail, the documentation and the way in, which are there', async () => {
+  await using service = await createTestApi({
+    settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
+  })
+  const page = await open(service.url, { accept: BROWSER })
+  const text = await page.text()
+  const links = [...text.matchAll(/href="(\/[^"]*)"/g)].map(([, path]) => `${path}`)
+  const answers = links.map(async (path) => [path, (await fetch(`${service.url}${path}`)).status])
+  expect([page.status, page.headers.get('vary'), page.headers.get('cache-control')]).toEqual([
+    200,
+    'accept',
+    'no-store',
+  ])
+  expect(await Promise.all(answers)).toEqual([
+    ['/dev/captured', 200],
+    ['/docs', 200],
+    ['/login', 200],
+  ])
+  expect(text).not.toMatch(/<script|https?:/)
+})
+
+test('programs get what they get at any address where nothing is', async () => {
+  await using service = await createTestApi()
+  const answerTo = async (headers: Record<string, string>) => {
+    const response = await open(service.url, headers)
+    return [response.status, await response.json()]
+  }
+  const message = 'There is nothing at this address; /docs describes what there is.'
+  const refusal = { code: 'route_not_found', message, type: 'not_found' }
+  const body = { ...refusal, error: { ...refusal, docs_url: null }, request_id: 'home-1' }
+  for (const accept of ['*/*', 'application/json', ''])
+    expect([accept, await answerTo({ accept, 'x-request-id': 'home-1' })]).toEqual([accept, [404, body]])
+})
