@@ -86,7 +86,7 @@ test('a tracked email reaches its receiver with links and a pixel of ours, which
     'https://shop.test/reset?secret=1',
   ])
   expect(pixels).toEqual([expect.stringMatching(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]+$/)])
-  expect(html.trimEnd()).toEndWith('border:0"></body></html>')
+  expect(html.trimEnd()).toEndWith('border:0 !important"></body></html>')
   // The text shows the sender's own links: people read and copy them.
   expect(parsed.text).toContain(SHOP)
   expect(parsed.text).not.toContain('mail.tassis.test')
@@ -113,8 +113,8 @@ test('a tracked email reaches its receiver with links and a pixel of ours, which
   const now = new Date(flow.clock.now()).toISOString()
   expect((await flow.api('GET', `/v1/emails/${id}/links`)).body).toMatchObject({
     data: [
-      { url: 'https://other.test/way', clicks: 2, unique_clicks: 1, last_clicked_at: now },
-      { url: SHOP, clicks: 1, unique_clicks: 1, last_clicked_at: now },
+      { url: 'https://other.test/way', clicks: 2, unique_clicks: 1, machine_clicks: 0, last_clicked_at: now },
+      { url: SHOP, clicks: 1, unique_clicks: 1, machine_clicks: 0, last_clicked_at: now },
     ],
   })
   // The detail shows what was sent in, not what was made of it.

@@ -61,10 +61,14 @@ export async function prepareTold(folder: string, config: Config, events: number
   await seedDataDirectory(config, events, async (app, account) => {
     const url = `https://${HOOK_HOST}:${ports.port}/hook`
     await createWebhook(app, operatorFor(account), { url, events: ['sent'] })
-    const day = dayOf(app.clock.now())
+    const sent = app.db.query<{ id: number; at: number }, [number]>(
+      'SELECT recipients.id AS id, created_at AS at FROM recipients JOIN emails ON emails.id = email_id ORDER BY recipients.id LIMIT ?',
+    )
     const tag = accountTag(account.uuid)
-    for (let recipientId = 1; recipientId <= Math.min(events, REDIRECTS); recipientId++)
-      paths.push(linkUrl(app.keys.subkey('tracking'), '', { account: tag, recipientId, day }, LINK_TARGET))
+    for (const { id, at } of sent.all(REDIRECTS)) {
+      const recipient = { account: tag, recipientId: id, day: dayOf(at) }
+      paths.push(linkUrl(app.keys.subkey('tracking'), '', recipient, LINK_TARGET))
+    }
   })
   return {
     dataDir: config.dataDir,

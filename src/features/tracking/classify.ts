@@ -9,11 +9,14 @@ import { isbot } from 'isbot'
 
 /** isbot takes these for machines, because they do not look like a browser; people read mail with them. */
 const MAIL_PROGRAMS =
-  /\b(?:airmail|bluemail|claws mail|em ?client|evolution|fairemail|k-9 mail|kmail|lotus-notes|mailspring|mailmate|postbox|superhuman|trojita)\b/i
+  /\b(?:airmail|bluemail|claws mail|delta ?chat|edison mail|em ?client|evolution|fairemail|foxmail|geary|k-9 mail|kmail|lotus-notes|mailbird|mailmate|mailspring|outlook-android|postbox|sparkdesktop|superhuman|sylpheed|trojita|yahoomobilemail|zimbradesktop)\b/i
 
-/** Scanners, gateways and image proxies; isbot knows many of them in other spellings, but not all inside a browser's own name. */
+/**
+ * Scanners, gateways and image proxies, and the Edge of 2015 as which Gmail loads pictures before anybody looks; isbot knows many of them in other
+ * spellings, but not all inside a browser's own name.
+ */
 const MAIL_MACHINES =
-  /googleimageproxy|ggpht\.com|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher/i
+  /googleimageproxy|ggpht\.com|edge\/12\.246 (?:mozilla\/5\.0|gmail-content-sampling)|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher|gtmetrix|puppeteer|powershell/i
 
 /** Browsers and mail programs say so when they load something in advance. */
 const ADVANCE_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const

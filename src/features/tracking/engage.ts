@@ -1,7 +1,7 @@
 /**
  * @module What an open or a click changes, in one transaction: counts, link statistics, and the event when it is a person's and not too soon after
  * the last. The only writer of `opens`, `link_clicks` and `click_marks`. Anybody who holds a message can repeat its links at will, so events are
- * bounded; of an email or an account that is gone, of a paused account, and of a recipient who was erased, nothing is kept.
+ * bounded; of an email or an account that is gone, and of a recipient who was erased, nothing is kept. Who is paused may not send; what was sent still counts.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -13,11 +13,11 @@ import { minutes, seconds } from '#platform/units.ts'
 import { countDaily, countDomain, domainOfAddress, ERASED_DOMAIN } from '../events/figures.ts'
 import { count, type EventData, record } from '../events/record.ts'
 import type { Visitor } from './classify.ts'
-import { dayOf } from './tokens.ts'
+import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
 
 /** One load of a pixel, or one click. */
 export interface Engagement {
-  readonly recipientId: number
+  readonly recipient: TrackedRecipient
   /** Where a click leads; undefined: an open. */
   readonly url: string | undefined
   readonly visitor: Visitor
@@ -25,12 +25,13 @@ export interface Engagement {
   readonly userAgent: string | null
 }
 
-/** Human clicks on one link of an email. */
+/** Clicks on one link of an email, by people unless it says otherwise. */
 export interface LinkStatistics {
   readonly url: string
   readonly clicks: number
   /** Distinct UTC days. */
   readonly days: number
+  readonly machineClicks: number
   readonly lastClickedAt: Millis
 }
 
@@ -42,6 +43,8 @@ const URL_HASH_BYTES = 8
 
 /** The email that an engagement is with, and who got it. */
 interface Sender {
+  readonly accountUuid: Uint8Array
+  readonly createdAt: Millis
   readonly emailId: number
   readonly accountId: number
   readonly isPrivate: number
@@ -54,10 +57,11 @@ interface Sender {
 
 const sql = prepared((db) => ({
   sender: db.prepare<Sender, [number]>(
-    `SELECT email_id AS emailId, account_id AS accountId, tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address,
+    `SELECT accounts.uuid AS accountUuid, emails.created_at AS createdAt, email_id AS emailId, account_id AS accountId,
+     tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address,
      recipient_count > 1 AND EXISTS (SELECT 1 FROM recipients o WHERE o.email_id = emails.id AND o.address LIKE '%@${ERASED_DOMAIN}') AS hasErased
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
-     WHERE recipients.id = ? AND paused_at IS NULL AND address NOT LIKE '%@${ERASED_DOMAIN}'`,
+     WHERE recipients.id = ? AND accounts.deleted_at IS NULL AND address NOT LIKE '%@${ERASED_DOMAIN}'`,
   ),
   addOpen: db.prepare<{ events: number; lastEventAt: number | null }, [number, number, number]>(
     `INSERT INTO opens (recipient_id, human, machine) VALUES (?, ?, ?)
@@ -93,15 +97,16 @@ const sql = prepared((db) => ({
     `SELECT address FROM recipients WHERE email_id = ? AND id <> ? AND EXISTS (SELECT 1 FROM click_marks WHERE recipient_id = recipients.id)`,
   ),
   links: db.prepare<LinkStatistics, [number]>(
-    `SELECT url, human AS clicks, days, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
+    `SELECT url, human AS clicks, days, machine AS machineClicks, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
      ORDER BY human DESC, url`,
   ),
 }))
 
 /** Counts an open or a click, and records its event when there is one. */
 export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
-  const sender = sql(tx.db).sender.get(engagement.recipientId)
-  if (!sender) return
+  const { recipientId } = engagement.recipient
+  const sender = sql(tx.db).sender.get(recipientId)
+  if (!sender || !isOfRecipient(sender, engagement.recipient)) return
   const at = app.eventTime()
   const news = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
   if (engagement.visitor === 'machine') {
@@ -115,10 +120,14 @@ export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engageme
     type: engagement.url === undefined ? 'opened' : 'clicked',
     at,
     emailId: sender.emailId,
-    recipientId: engagement.recipientId,
+    recipientId,
     data: dataOf(engagement, sender),
   })
 }
+
+/** Not by its number alone: after a restored backup, what was sent since the backup shares its numbers with what is sent later. */
+const isOfRecipient = ({ accountUuid, createdAt }: Sender, { account, day }: TrackedRecipient): boolean =>
+  accountTag(accountUuid) === account && dayOf(createdAt) === day
 
 /** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
 export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
@@ -129,7 +138,7 @@ type News = 'none' | 'first' | 'again'
 /** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
 function countOfDay(
   tx: Tx,
-  { recipientId, url }: Engagement,
+  { recipient: { recipientId }, url }: Engagement,
   sender: Sender,
   at: Millis,
   news: 'first' | 'again',
@@ -146,7 +155,7 @@ function countOfDay(
   else if (others.every(({ address }) => domainOfAddress(address) !== place.domain)) countDomain(tx, place, field, 1)
 }
 
-function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): News {
+function countOpen(tx: Tx, { recipient: { recipientId }, visitor }: Engagement, at: Millis): News {
   const isHuman = visitor === 'human'
   const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
   if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return 'none'
@@ -157,7 +166,7 @@ function countOpen(tx: Tx, { recipientId, visitor }: Engagement, at: Millis): Ne
 
 function countClick(
   tx: Tx,
-  { recipientId, url = '', visitor }: Engagement,
+  { recipient: { recipientId }, url = '', visitor }: Engagement,
   { emailId, hasErased }: Pick<Sender, 'emailId' | 'hasErased'>,
   at: Millis,
 ): News {

@@ -8,13 +8,18 @@ export const LinkRecord = Type.Object({
   url: Type.String({ description: 'Where the link leads, as the email has it.' }),
   clicks: Type.Integer({ description: 'Clicks by people, of all recipients.' }),
   unique_clicks: Type.Integer({ description: 'Distinct days (UTC) on which it was clicked.' }),
+  machine_clicks: Type.Integer({
+    description:
+      'Times that scanners and prefetchers followed it, which count nowhere else. Links that only they followed are left out.',
+  }),
   last_clicked_at: Timestamp({ description: 'The last of these clicks.' }),
 })
 export type LinkRecord = Static<typeof LinkRecord>
 
-export const linkWire = ({ url, clicks, days, lastClickedAt }: LinkStatistics): LinkRecord => ({
+export const linkWire = ({ url, clicks, days, machineClicks, lastClickedAt }: LinkStatistics): LinkRecord => ({
   url,
   clicks,
   unique_clicks: days,
+  machine_clicks: machineClicks,
   last_clicked_at: isoTime(lastClickedAt),
 })

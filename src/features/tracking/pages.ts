@@ -35,10 +35,10 @@ export function trackingPages(app: App) {
     return holder !== undefined && accountTag(holder) !== account
   }
 
-  const note = (request: Request, { recipientId, day }: TrackedRecipient, url?: string): void => {
-    if (request.method === 'HEAD' || dayOf(app.clock.now()) - day > app.config.trackingDays) return
+  const note = (request: Request, recipient: TrackedRecipient, url?: string): void => {
+    if (request.method === 'HEAD' || dayOf(app.clock.now()) - recipient.day > app.config.trackingDays) return
     keep({
-      recipientId,
+      recipient,
       url,
       visitor: classify(request.headers),
       ipAddress: clientIpOf(request) || null,

@@ -2,6 +2,7 @@
  * @module Puts tracking into the HTML of one recipient: links lead by way of us, and a pixel stands at the end. Pure, and the same input gives the
  * same text, so that a retry sends what was sent before as long as the base of its links stays. Runs in the delivery Workers. Whatever it does not have to
  * change stays byte for byte: all but http and https links in `<a href>`, links with `data-tracking="off"`, links to ourselves, what a template left open.
+ * In the tag of a link that is tracked, what stands between its attributes becomes one blank.
  * What it cannot read goes out as it is, and so does what is very large: mail without tracking is better than none.
  *
  * Links inside of comments stay too, so Outlook's conditional comments are not tracked; nor are links inside of `<noscript>`, which a parser takes for text.
@@ -28,6 +29,8 @@ const LONGEST_HTML = MiB
 const MOST_TAGS = 20_000
 /** What is beyond stays untracked: it bounds how much a message grows, and the rows of its statistics. */
 const MOST_LINKS = 1000
+/** Of a link as it is sent. Windows and Outlook cut longer ones (INTERNET_MAX_URL_LENGTH is 2,083), also those that were shorter before. */
+const LONGEST_LINK = 2048
 /** An `href` as written: a target of 2,000 octets may have all of them as entities. */
 const LONGEST_HREF = 20_000
 
@@ -44,8 +47,10 @@ export function addTracking(html: string, tracking: Tracking): string {
         if (links >= MOST_LINKS || link.getAttribute('data-tracking')?.trim().toLowerCase() === 'off') return
         const target = targetOf(link.getAttribute('href') ?? '', tracking)
         if (target === undefined) return
+        const tracked = linkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)
+        if (tracked.length > LONGEST_LINK) return
         links++
-        link.setAttribute('href', escapeHtml(linkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)))
+        link.setAttribute('href', escapeHtml(tracked))
       },
     })
     .on('body', {
@@ -80,18 +85,32 @@ function hasTooManyTags(html: string): boolean {
   return false
 }
 
+/** Of importance, because many mails stretch all their pictures on a phone, and this one would be a blank as high as the screen is wide. */
+const PIXEL_STYLE = [
+  'display:block',
+  'width:1px',
+  'height:1px',
+  'min-width:0',
+  'min-height:0',
+  'margin:0',
+  'padding:0',
+  'border:0',
+]
+  .map((declaration) => `${declaration} !important`)
+  .join(';')
+
 /** The empty `alt` keeps screen readers silent. */
 const pixelOf = ({ key, baseUrl, recipient }: Tracking): string =>
-  `<img src="${escapeHtml(pixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="display:block;width:1px;height:1px;border:0">`
+  `<img src="${escapeHtml(pixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="${PIXEL_STYLE}">`
 
 /** What a template that was filled in elsewhere may have left open; a target with it leads nowhere. */
-const TEMPLATE_LEFTOVER = /\{\{|\{%|\$\{|<%|\*\|/
+const TEMPLATE_LEFTOVER = /\{\{|%\}|\$\{|<%|\*\|/
 const WEB_URL = /^https?:\/\//i
 
 /** Where a link leads, as it was written; undefined when it is not to be tracked. @param href raw value of the attribute */
 function targetOf(href: string, { ownUrls }: Tracking): string | undefined {
   if (href.length > LONGEST_HREF) return undefined
-  const target = withoutBlanks(decodeHTMLAttribute(href))
+  const target = withoutBlanks(decodeHTMLAttribute(href.replaceAll('\0', '\uFFFD')))
   if (!WEB_URL.test(target) || TEMPLATE_LEFTOVER.test(target)) return undefined
   if (Buffer.byteLength(target) > LONGEST_TARGET_OCTETS) return undefined
   const url = URL.parse(target)
@@ -99,8 +118,8 @@ function targetOf(href: string, { ownUrls }: Tracking): string | undefined {
   return target
 }
 
-/** As a browser reads it (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
-const withoutBlanks = (url: string): string => url.replace(/[\t\r\n]/g, '').replace(/^[\0- ]+|[\0- ]+$/g, '')
+/** As a browser reads it, which has no NUL any more (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
+const withoutBlanks = (url: string): string => url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|[\x01- ]+$/g, '')
 
 /** The pages that recipients get from us: tracked links and pixels, and unsubscribing. */
 const isOwnPage = (href: string, ownUrl: string): boolean =>

@@ -23,7 +23,7 @@ export interface TrackedRecipient {
   readonly day: number
 }
 
-/** Octets of the longest target; longer ones would make links that mail programs cut. */
+/** Octets of the longest target that a link can have. */
 export const LONGEST_TARGET_OCTETS = 2000
 
 const PIXEL = 1
@@ -66,11 +66,19 @@ export function readLink(
   token: string,
   target: string,
 ): (TrackedRecipient & { readonly url: string }) | undefined {
-  const octets = readBase64url(target, LONGEST_TARGET_CHARACTERS)
+  const octets = readBase64url(withoutDamage(target), LONGEST_TARGET_CHARACTERS)
   const recipient = octets && readToken(key, LINK, token, octets)
   return recipient && { ...recipient, url: octets.toString('utf8') }
 }
 
+/**
+ * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
+ * It has no such character itself, and the MAC is over what stays.
+ */
+const withoutDamage = (text: string): string => (text.length > LONGEST_PATH ? '' : text.replace(/[^\w-]/g, ''))
+
+/** In characters, of one part of a path. */
+const LONGEST_PATH = 8000
 const NOTHING = new Uint8Array()
 
 function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: Uint8Array): string {
@@ -84,7 +92,7 @@ function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: U
 }
 
 function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
-  const bytes = readBase64url(token, LONGEST_TOKEN_CHARACTERS)
+  const bytes = readBase64url(withoutDamage(token), LONGEST_TOKEN_CHARACTERS)
   const head = bytes?.subarray(0, -MAC_BYTES)
   if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), macOf(key, head, target)))
     return undefined

@@ -22,6 +22,7 @@ import { parseUuid } from '#platform/ids.ts'
 import { days, minutes } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { trackedRecipient } from '#test/support/tracked.ts'
 import { createComplaints, type Delivered } from '../complaints/fixture.ts'
 
 let mail: Awaited<ReturnType<typeof createComplaints>>
@@ -57,7 +58,8 @@ const balanced = () => expectBalanced({ ...mail.service, delivery: undefined })
 const visit = (email: Delivered, index: number, url?: string, visitor: 'human' | 'machine' = 'human') =>
   write((tx) => {
     const recipientId = email.recipients[index]?.id ?? 0
-    engage(mail.service.app, tx, { recipientId, url, visitor, ipAddress: null, userAgent: null })
+    const recipient = trackedRecipient(tx.db, recipientId)
+    engage(mail.service.app, tx, { recipient, url, visitor, ipAddress: null, userAgent: null })
     return undefined
   })
 

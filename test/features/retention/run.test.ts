@@ -10,6 +10,7 @@ import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import type { EmailApi } from '#test/support/email-api.ts'
+import { trackedRecipient } from '#test/support/tracked.ts'
 import { createYear, endAttempts, MONTH_MS, rowsOf, SHORT, sendAndEnd } from './year.ts'
 
 /** Nothing that the books or the content say differs. */
@@ -225,12 +226,13 @@ test('an open or a click of an email that is gone changes nothing', async () => 
   await using service = await createYear({ ...SHORT, TASSIS_LOGS_DAYS: '30', TASSIS_CONTENT_DAYS: '90' })
   const { app, clock } = service
   await sendAndEnd(service, 10, 0)
-  const recipient = app.db.query<{ id: number }, []>('SELECT id FROM recipients LIMIT 1').get()?.id ?? 0
+  const first = app.db.query<{ id: number }, []>('SELECT id FROM recipients LIMIT 1').get()
+  const recipient = trackedRecipient(app.db, first?.id ?? 0)
   clock.advance(days(31))
   expect(await runRetention(app)).toMatchObject({ logs: 10 })
   await app.commit.write((tx) =>
     engage(app, tx, {
-      recipientId: recipient,
+      recipient,
       url: 'https://shop.test/',
       visitor: 'human',
       ipAddress: null,

@@ -4,6 +4,7 @@ import { beginDelivery, claimDue } from '#features/emails/status.ts'
 import { engage } from '#features/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { trackedRecipient } from '#test/support/tracked.ts'
 
 /** How attempts end, in turn. */
 const VERDICTS: readonly Verdict[] = [
@@ -65,7 +66,8 @@ const openSome = ({ app }: EmailApi): Promise<void> =>
       .query<{ id: number }, []>('SELECT id FROM recipients WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT 20')
       .all()
     for (const { id } of recipients) {
-      const visit = { recipientId: id, visitor: 'human', ipAddress: '203.0.113.9', userAgent: 'Mail' } as const
+      const recipient = trackedRecipient(tx.db, id)
+      const visit = { recipient, visitor: 'human', ipAddress: '203.0.113.9', userAgent: 'Mail' } as const
       engage(app, tx, { ...visit, url: undefined })
       engage(app, tx, { ...visit, url: 'https://shop.test/' })
     }

@@ -1,4 +1,6 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Actor } from '#features/app.ts'
 import { LONGEST_USER_AGENT } from '#features/tracking/classify.ts'
 import { accountTag, dayOf, linkUrl, pixelUrl, type TrackedRecipient } from '#features/tracking/tokens.ts'
@@ -203,8 +205,14 @@ describe('a click', () => {
     const last = email.clock.now()
     expect(await email.links()).toEqual(
       linksBody(
-        { url: SHOP, clicks: 4, unique_clicks: 1, last_clicked_at: new Date(last).toISOString() },
-        { url: other, clicks: 1, unique_clicks: 1, last_clicked_at: new Date(last - seconds(30)).toISOString() },
+        { url: SHOP, clicks: 4, unique_clicks: 1, machine_clicks: 0, last_clicked_at: new Date(last).toISOString() },
+        {
+          url: other,
+          clicks: 1,
+          unique_clicks: 1,
+          machine_clicks: 0,
+          last_clicked_at: new Date(last - seconds(30)).toISOString(),
+        },
       ),
     )
   })
@@ -222,6 +230,7 @@ describe('a click', () => {
         url: SHOP,
         clicks: 5,
         unique_clicks: 3,
+        machine_clicks: 0,
         last_clicked_at: new Date(midnight + days(3)).toISOString(),
       }),
     )
@@ -262,7 +271,7 @@ describe('machines', () => {
       ['opened', null],
       ['clicked', SHOP],
     ])
-    expect(await email.links()).toMatchObject({ data: [{ url: SHOP, clicks: 1, unique_clicks: 1 }] })
+    expect(await email.links()).toMatchObject({ data: [{ url: SHOP, clicks: 1, unique_clicks: 1, machine_clicks: 2 }] })
   })
 })
 
@@ -276,22 +285,30 @@ test('HEAD is answered like GET, without a body, and never counts', async () => 
   expect([email.opens(), await email.links()]).toEqual([[], linksBody()])
 })
 
-test.each(['POST', 'PUT', 'DELETE'])('%s is a 405', async (method) => {
+test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
   await using email = await createTracked()
-  const answer = await email.click(SHOP, BROWSER, { method })
-  expect([answer.status, answer.headers.get('allow'), answer.headers.get('location')]).toEqual([405, 'GET, HEAD', null])
+  for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+    const { status, headers } = await email.click(SHOP, BROWSER, { method })
+    expect([method, status, headers.get('allow'), headers.get('location')]).toEqual([method, 405, 'GET, HEAD', null])
+  }
+  expect(await email.told()).toEqual([])
 })
 
 describe('no open redirect:', () => {
+  let tracked: Tracked
+  beforeAll(async () => {
+    tracked = await createTracked()
+  })
+  afterAll(() => tracked[Symbol.asyncDispose]())
+
   const evil = Buffer.from('https://evil.test/').toString('base64url')
   test('with what is no text in its path is a 404', async () => {
-    await using tracked = await createTracked()
     for (const path of ['/t/o/%E0%A4%A', '/t/c/%E0%A4%A/x', '/t/c/x/%ff', '/u/%ff'])
       expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
   })
 
   test('whatever is below /t and no token of ours is the same page, and no other method is taken', async () => {
-    await using email = await createTracked()
+    const email = tracked
     const { pathname } = new URL(linkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
     const token = pathname.split('/')[3]
     const cut = ['/t/', '/t/x', '/t/o', '/t/o/', '/t/o/x/y', '/t/c', '/t/c/', `/t/c/${token}`, `/t/c/${token}/`]
@@ -315,7 +332,7 @@ describe('no open redirect:', () => {
     ['the token of a link at the pixel', (link: string) => link.replace('/t/c/', '/t/o/').replace(/\/[^/]+$/, '')],
     ['much text', (link: string) => `${link.replace(/[^/]+$/, '')}${'A'.repeat(8000)}`],
   ])('%s is a polite 404 that leads nowhere', async (_, change) => {
-    await using email = await createTracked()
+    const email = tracked
     const { recipient } = email
     const key = email.app.keys.subkey('tracking')
     const url = change(linkUrl(key, email.url, recipient, SHOP), pixelUrl(key, email.url, recipient))
@@ -332,8 +349,7 @@ describe('no open redirect:', () => {
   })
 
   test('a link made under another master key is one of a stranger', async () => {
-    await using email = await createTracked()
-    const url = linkUrl(randomBytes(32), email.url, email.recipient, SHOP)
+    const url = linkUrl(randomBytes(32), tracked.url, tracked.recipient, SHOP)
     const answer = await fetch(url, { redirect: 'manual' })
     expect(answer.status).toBe(404)
   })
@@ -464,13 +480,32 @@ describe('a link leads on, and nothing is counted,', () => {
     expect(await email.told()).toEqual([['clicked', SHOP]])
   })
 
-  test('while its account is paused', async () => {
+  test('when its account is deleted and its rows are still there', async () => {
     await using email = await createTracked()
-    email.app.db.run('UPDATE accounts SET paused_at = 1')
+    email.app.db.run('UPDATE accounts SET deleted_at = 1')
     await expectOnlyLed(email)
-    email.app.db.run('UPDATE accounts SET paused_at = NULL')
-    await email.click()
-    expect(await email.told()).toEqual([['clicked', SHOP]])
+  })
+
+  test('after a restored backup, when another email has the numbers of the one that was sent', async () => {
+    await using email = await createTracked()
+    const { app, clock, recipient } = email
+    const key = app.keys.subkey('tracking')
+    const visit = async (whose: TrackedRecipient) => {
+      const headers = { 'user-agent': BROWSER }
+      const answers = [
+        await fetch(pixelUrl(key, email.url, whose), { headers }),
+        await fetch(linkUrl(key, email.url, whose, SHOP), { headers, redirect: 'manual' }),
+      ]
+      expect(answers.map(({ status }) => status)).toEqual([200, 302])
+    }
+    await visit({ ...recipient, account: tagOf(await email.newAccount()) })
+    await visit({ ...recipient, day: dayOf(clock.now()) - 1 })
+    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+    await visit(recipient)
+    expect(await email.told()).toEqual([
+      ['opened', null],
+      ['clicked', SHOP],
+    ])
   })
 
   test('once its email is gone', async () => {
@@ -480,6 +515,17 @@ describe('a link leads on, and nothing is counted,', () => {
     email.app.db.run('DELETE FROM emails')
     await expectOnlyLed(email)
   })
+})
+
+test('what was sent counts also while its account is paused', async () => {
+  await using email = await createTracked()
+  email.app.db.run('UPDATE accounts SET paused_at = 1')
+  await email.open()
+  await email.click()
+  expect(await email.told()).toEqual([
+    ['opened', null],
+    ['clicked', SHOP],
+  ])
 })
 
 test('with tracking_privacy, neither address nor user agent is kept anywhere', async () => {
@@ -495,6 +541,36 @@ test('with tracking_privacy, neither address nor user agent is kept anywhere', a
     { data: '{}' },
     { data: JSON.stringify({ link_url: SHOP }) },
   ])
+})
+
+test('with tracking_privacy, no file of the data directory has the address or the user agent', async () => {
+  const userAgent = `${BROWSER} Seldom/7.11.13`
+  const address = '198.51.100.77'
+  await using email = await createTracked({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+  email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
+  const headers = { 'x-forwarded-for': address }
+  const keptIn = async () => {
+    const files = readdirSync(email.app.config.dataDir, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    )
+    const found = await Promise.all(
+      files.map(async ({ parentPath, name }) => {
+        const bytes = Buffer.from(await Bun.file(join(parentPath, name)).arrayBuffer())
+        return bytes.includes(address) || bytes.includes('Seldom/7.11.13')
+      }),
+    )
+    return found.includes(true)
+  }
+  for (const agent of [userAgent, `${SCANNER} Seldom/7.11.13`]) {
+    await email.open(agent, { headers })
+    await email.click(SHOP, agent, { headers })
+  }
+  expect(await email.told()).toHaveLength(2)
+  expect(await keptIn()).toBe(false)
+  email.app.db.run('UPDATE accounts SET tracking_privacy = 0')
+  await email.click('https://other.test/', userAgent, { headers })
+  await email.told()
+  expect(await keptIn()).toBe(true)
 })
 
 test('a user agent is kept up to 512 characters, and the address that a trusted proxy gives', async () => {

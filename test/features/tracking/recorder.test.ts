@@ -1,10 +1,17 @@
 import { expect, test } from 'bun:test'
+import type { Engagement } from '#features/tracking/engage.ts'
 import { createRecorder, MOST_WAITING } from '#features/tracking/recorder.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { minutes } from '#platform/units.ts'
 
-const CLICK = { recipientId: 1, url: 'https://a.test', visitor: 'human', ipAddress: null, userAgent: null } as const
+const CLICK: Engagement = {
+  recipient: { account: 1, recipientId: 1, day: 1 },
+  url: 'https://a.test',
+  visitor: 'human',
+  ipAddress: null,
+  userAgent: null,
+}
 
 /** After everything that has ended was looked at. */
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

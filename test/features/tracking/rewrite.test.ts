@@ -11,7 +11,7 @@ const tracking: Tracking = {
   ownUrls: ['https://mail.tassis.test', 'https://links.sender.test'],
 }
 const { key, baseUrl, recipient } = tracking
-const PIXEL = `<img src="${pixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block;width:1px;height:1px;border:0">`
+const PIXEL = `<img src="${pixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block !important;width:1px !important;height:1px !important;min-width:0 !important;min-height:0 !important;margin:0 !important;padding:0 !important;border:0 !important">`
 const to = (target: string): string => linkUrl(key, baseUrl, recipient, target)
 
 /** The HTML with tracking, without its pixel. */
@@ -36,6 +36,13 @@ describe('a link is tracked', () => {
     ['with numbered entities', 'href="https://shop.test/&#65;&#x42;"', 'https://shop.test/AB'],
     ['with named entities', 'href="https://shop.test/&eacute;&quot;"', 'https://shop.test/é"'],
     ['hidden behind entities', 'href="&#104;ttps&colon;//shop.test"', 'https://shop.test'],
+    [
+      'with what is no entity to a browser',
+      'href="https://shop.test/?a&current=1&copy2&amp=3&amp;=4"',
+      'https://shop.test/?a&current=1&copy2&amp=3&=4',
+    ],
+    ['with JSON', 'href="https://shop.test/?f={%22a%22:1}"', 'https://shop.test/?f={%22a%22:1}'],
+    ['with NUL, as browsers read it', 'href="https://shop.test/\0"', 'https://shop.test/\uFFFD'],
     ['with a fragment', 'href="https://shop.test/#top"', 'https://shop.test/#top'],
     ['with blanks around and line breaks inside', 'href=" https://shop.test/\n\tlong "', 'https://shop.test/long'],
     ['of other scripts', 'href="https://bücher.test/日本?ü=1"', 'https://bücher.test/日本?ü=1'],
@@ -72,8 +79,9 @@ describe('stays byte for byte:', () => {
     ['data-tracking=OFF', '<a href="https://shop.test" data-tracking=OFF>x</a>'],
     [
       'what a template left open',
-      '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a>',
+      '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a><a href="https://shop.test/{% url %}">z</a>',
     ],
+    ['what begins with NUL, which is no scheme', '<a href="\0https://shop.test">x</a>'],
     ['no URL', '<a href="https://">x</a><a href="http://[::">y</a><a href="https://a b/">z</a>'],
     ['a link to unsubscribe with us', '<a href="https://mail.tassis.test/u/abc">x</a>'],
     ['a link that is tracked already', '<a href="https://links.sender.test/t/c/abc/def">x</a>'],
@@ -96,11 +104,13 @@ describe('stays byte for byte:', () => {
     expect(linksOf(html)).toBe(html)
   })
 
-  test('a target over 2,000 octets; one of 2,000 is tracked', () => {
-    const longest = `https://a.test/${'x'.repeat(1985)}`
-    expect(linksOf(`<a href="${longest}">x</a>`)).toBe(`<a href="${to(longest)}">x</a>`)
-    expect(linksOf(`<a href="${longest}x">x</a>`)).toBe(`<a href="${longest}x">x</a>`)
-    const wide = `https://a.test/${'ü'.repeat(993)}`
+  test('a link that tracked would have over 2,048 characters, which Outlook cuts', () => {
+    const target = (octets: number) => `https://a.test/${'x'.repeat(octets - 'https://a.test/'.length)}`
+    const most = 1494
+    expect([to(target(most)).length, to(target(most + 1)).length]).toEqual([2047, 2049])
+    expect(linksOf(`<a href="${target(most)}">x</a>`)).toBe(`<a href="${to(target(most))}">x</a>`)
+    expect(linksOf(`<a href="${target(most + 1)}">x</a>`)).toBe(`<a href="${target(most + 1)}">x</a>`)
+    const wide = `https://a.test/${'ü'.repeat(most / 2)}`
     expect(linksOf(`<a href="${wide}">x</a>`)).toBe(`<a href="${wide}">x</a>`)
   })
 })

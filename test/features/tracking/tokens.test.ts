@@ -77,6 +77,23 @@ test('accounts, ids and days that have no place in a token are refused', () => {
     expect(() => pixelUrl(key, BASE, { ...recipient, ...wrong })).toThrow(RangeError)
 })
 
+test('what mail programs and people put into a link does no harm: it is ours still', () => {
+  const damaged = (text: string) => [
+    `${text}.`,
+    `${text})`,
+    `${text}>,`,
+    `<${text}`,
+    ` ${text}\r\n`,
+    `${text.slice(0, 9)}=\r\n${text.slice(9)}`,
+  ]
+  for (const token of damaged(pixel)) expect([token, readPixel(key, token)]).toEqual([token, recipient])
+  for (const target of damaged(link.target))
+    expect([target, readLink(key, damaged(link.token)[5] ?? '', target)]).toEqual([
+      target,
+      { ...recipient, url: TARGET },
+    ])
+})
+
 describe('is not ours:', () => {
   test('a token with any character changed', () => {
     const changed = [...pixel].flatMap((_, i) =>
