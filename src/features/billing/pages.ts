@@ -3,12 +3,13 @@
  * the customer is believed: what that customer has is asked of Stripe itself.
  */
 import { Elysia } from 'elysia'
-import Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import type { App } from '#features/app.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { takingLong } from '#platform/http/request-context.ts'
 import { reconcile } from './reconcile.ts'
+import { stripeLibrary } from './stripe.ts'
 
 /** In seconds: how old a signature may be, which is how long a copied one can be used. */
 const TOLERANCE_SECONDS = 300
@@ -45,7 +46,8 @@ export const billingPages = (app: App) =>
 async function verified({ config, clock }: App, body: unknown, signature: string | null): Promise<Stripe.Event> {
   try {
     if (!(body instanceof Uint8Array) || signature === null) throw new TypeError('nothing is signed')
-    const event: unknown = await Stripe.webhooks.constructEventAsync(
+    const { webhooks } = await stripeLibrary()
+    const event: unknown = await webhooks.constructEventAsync(
       Buffer.from(body),
       signature,
       config.stripeWebhookSecret,

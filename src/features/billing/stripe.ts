@@ -5,7 +5,7 @@
  *
  * By `fetch`: the operator gave the URL. Callers judge what the answers hold.
  */
-import Stripe from 'stripe'
+import type { Stripe } from 'stripe'
 import type { App } from '#features/app.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -43,6 +43,17 @@ export function requireBilling({ config }: Pick<App, 'config'>): void {
   })
 }
 
+type Library = typeof Stripe
+type StripeError = InstanceType<Library['errors']['StripeError']>
+
+let loaded: Library | undefined
+
+/** Loaded when it is first needed: most services sell nothing, and no command line does. */
+export async function stripeLibrary(): Promise<Library> {
+  loaded ??= (await import('stripe')).default
+  return loaded
+}
+
 const underWay = new WeakMap<App, { calls: number }>()
 
 /**
@@ -58,9 +69,9 @@ export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {
-    return await call(clientOf(app.config, ending.signal))
+    return await call(clientOf(await stripeLibrary(), app.config, ending.signal))
   } catch (error) {
-    throw error instanceof Stripe.errors.StripeError ? refusalOf(app, error) : error
+    throw loaded && error instanceof loaded.errors.StripeError ? refusalOf(app, loaded, error) : error
   } finally {
     timer.cancel()
     // What runs on beside a part that failed ends with it.
@@ -69,9 +80,9 @@ export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<
   }
 }
 
-function clientOf({ stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): Stripe {
+function clientOf(library: Library, { stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): Stripe {
   const { protocol, hostname, port } = new URL(stripeUrl)
-  return new Stripe(stripeKey, {
+  return new library(stripeKey, {
     host: hostname,
     port: port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port),
     protocol: protocol === 'http:' ? 'http' : 'https',
@@ -80,7 +91,7 @@ function clientOf({ stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): 
     // Ours comes first.
     timeout: minutes(1),
     telemetry: false,
-    httpClient: Stripe.createFetchHttpClient(boundedFetch(signal)),
+    httpClient: library.createFetchHttpClient(boundedFetch(signal)),
   })
 }
 
@@ -116,24 +127,25 @@ async function fetchWhole(url: string | URL | Request, init: RequestInit, signal
 
 /** Whether Stripe said that what was named is not there (any more). */
 export const isMissing = (error: unknown, param?: string): boolean =>
-  error instanceof Stripe.errors.StripeInvalidRequestError &&
+  loaded !== undefined &&
+  error instanceof loaded.errors.StripeInvalidRequestError &&
   error.code === 'resource_missing' &&
   (param === undefined || error.param === param)
 
 /** Fields of ours that Stripe may find wrong, though they are URLs. */
 const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']
 
-function refusalOf({ log }: App, error: InstanceType<typeof Stripe.errors.StripeError>): AppError {
-  if (error instanceof Stripe.errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
+function refusalOf({ log }: App, { errors }: Library, error: StripeError): AppError {
+  if (error instanceof errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
     return invalid(error.param ?? '', 'The payment provider does not take this URL; give a public one.', 'invalid_url')
   log.error(loggedOf(error), 'the payment provider did not do what was asked')
-  if (error instanceof Stripe.errors.StripeInvalidRequestError || error instanceof Stripe.errors.StripeIdempotencyError)
+  if (error instanceof errors.StripeInvalidRequestError || error instanceof errors.StripeIdempotencyError)
     return failed()
   return unavailable()
 }
 
 /** Not the message: Stripe repeats in it parts of the key, and of what was sent. */
-function loggedOf(error: InstanceType<typeof Stripe.errors.StripeError>): Record<string, string | number> {
+function loggedOf(error: StripeError): Record<string, string | number> {
   const short = (value: unknown): string => String(value ?? '').slice(0, LONGEST_LOGGED)
   return {
     kind: error.type,

@@ -1,5 +1,5 @@
 /** @module Checks the SPF record of the envelope sender's domain by evaluating it for our own addresses (RFC 7208), however it is written. */
-import { spf } from 'mailauth/lib/spf'
+import type { spf as Spf } from 'mailauth/lib/spf'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { mailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
@@ -77,7 +77,7 @@ async function ownAddresses(resolver: Resolver, dns: DomainDns): Promise<readonl
   )
 }
 
-type Evaluation = Awaited<ReturnType<typeof spf>>
+type Evaluation = Awaited<ReturnType<typeof Spf>>
 
 async function evaluate(
   resolver: Resolver,
@@ -86,6 +86,8 @@ async function evaluate(
   addresses: readonly string[],
 ): Promise<Check> {
   const host = returnPathHost(dns)
+  // Command lines begin without it.
+  const { spf } = await import('mailauth/lib/spf')
   const evaluations = await Promise.all(
     addresses.map(async (ip) => ({
       ip,
