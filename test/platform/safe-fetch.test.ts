@@ -471,6 +471,15 @@ describe('addresses', () => {
     }
   })
 
+  test('of a name with many are tried three', async () => {
+    await using t = await setUp({ host: '127.0.0.9' })
+    const addresses = { 'hooks.test': Array.from({ length: 8 }, (_, i) => `127.0.0.${i + 2}`) }
+    using fetch = fetchFor(t.receiver.caPem, { addresses })
+    // The order is random: of so many, some meet it among three, and some do not.
+    const outcomes = await Promise.all(Array.from({ length: 60 }, () => post(fetch, t.receiver.url())))
+    expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['response', 'failed']))
+  })
+
   test('of localhost are both: a program may listen on ::1 alone', async () => {
     await using six = await setUp({ names: ['localhost', 'app.localhost'], host: '::1' })
     for (const host of ['localhost', 'app.localhost'])
