@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
+import { openToken } from '#features/unsubscribe/token.ts'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
@@ -30,7 +31,9 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   let flow: MailFlow
   beforeAll(async () => {
     postfix = await startPostfix({
-      mailboxes: ['bob', 'carol', 'dave', 'erin', 'frank', 'grace'].map((user) => `${user}@receiver.test`),
+      mailboxes: ['bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi', 'ivan'].map(
+        (user) => `${user}@receiver.test`,
+      ),
       greylisted: ['greylist@receiver.test'],
       messageSizeLimitBytes: 1_000_000,
     })
@@ -111,6 +114,27 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
 
     // The large attachment was read from a file, not from the database.
     expect(partFiles() - filesBefore).toBe(1)
+  })
+
+  test('both fields of one-click unsubscribe come through whole and signed, and each copy leads to its own recipient', async () => {
+    const users = ['heidi@receiver.test', 'ivan@receiver.test']
+    const [to = '', ...cc] = users
+    await flow.settled(await flow.send({ to, cc, transactional: false }))
+    const messages = await Promise.all(users.map((user) => delivered(postfix, user)))
+    for (const [i, message] of messages.entries()) {
+      expect(headerLines(message, 'List-Unsubscribe-Post')).toEqual([
+        'List-Unsubscribe-Post: List-Unsubscribe=One-Click',
+      ])
+      const [field = ''] = headerLines(message, 'List-Unsubscribe')
+      const [, token = ''] =
+        /^List-Unsubscribe: <http[^<>,]+\/u\/([\w-]+)>, <mailto:[^<>,]+\?subject=\1>$/.exec(field) ?? []
+      expect(openToken(flow.app.keys, token)?.address).toBe(users[i] ?? '')
+    }
+    const tampered = messages.map((message) => Buffer.from(message.toString('latin1').replace('/u/', '/U/'), 'latin1'))
+    const all = [...messages, ...tampered]
+    const verdicts = await Promise.all(all.map((message) => verifyWithMailauth(message, flow.dkimRecord)))
+    expect(verdicts).toEqual(['pass', 'pass', 'fail', 'fail'])
+    if (hasDkimpy) expect(verifyWithDkimpy(all, flow.dkimRecord)).toEqual([true, true, false, false])
   })
 
   test('the event of a delivery says the server, its reply, the source address and the TLS of the session', async () => {

@@ -175,7 +175,7 @@ const STYLE = `
 h2 { padding-top: 1.5rem; border-top: 1px solid var(--line); }
 form { margin: 1.25rem 0 0; }
 .note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
-button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
+button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; }
 button.strong { background: var(--strong); color: var(--on-strong); }
 button.quiet { border-color: var(--edge); background: transparent; color: var(--text); }
 button:hover { text-decoration: underline; }

@@ -25,6 +25,10 @@ async function look(page: Page) {
 }
 const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
+/** In the page: its language, its title, and by how many pixels it is too wide. */
+const SHAPE =
+  '(({ lang, scrollWidth, clientWidth }) => [lang, document.title, scrollWidth - clientWidth])(document.documentElement)'
+
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   let service: Unsubscribable
   let browser: Browser
@@ -148,13 +152,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await page.goto(`${service.url}${path}`)
       await page.evaluate('document.documentElement.style.fontSize = "36px"')
       await picture(`10-${texts.language}`)
-      expect(await look(page)).toEqual({
-        ...WELL,
-        language: texts.language,
-        title: texts.unsubscribe,
-        headings: [texts.question, texts.orAll],
-        buttons: [texts.unsubscribe, texts.unsubscribeAll],
-      })
+      expect(await page.evaluate<unknown[]>(SHAPE)).toEqual([texts.language, texts.unsubscribe, 0])
     }
   })
 
