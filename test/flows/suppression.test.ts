@@ -40,6 +40,12 @@ async function balanced(flow: MailFlow): Promise<void> {
   expectBalanced(flow.service)
 }
 
+/** Whether the message to Bob of some email has begun. */
+const hasBegun = ({ app }: MailFlow): boolean =>
+  app.db
+    .query("SELECT 1 FROM recipients WHERE address = 'bob@receiver.test' AND delivery_started_at IS NOT NULL")
+    .get() !== null
+
 const typesOf = (flow: MailFlow, sent: SendResponse) => flow.events(sent).map(({ type }) => type)
 
 describe('a hard bounce', () => {
@@ -211,12 +217,53 @@ describe('an address that is suppressed after the acceptance', () => {
   })
 })
 
-test('of many waiting emails those that are claimed before the suppression are sent, the others rejected, and the books agree', async () => {
+describe('of an email whose session has begun', () => {
+  test('no octet leaves when the address is suppressed before the message begins; nothing counts', async () => {
+    const suppression = Promise.withResolvers<unknown>()
+    await using server = await startScriptedSmtp({
+      data: async () => {
+        await suppression.promise
+        return '354 End with a dot'
+      },
+    })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    await server.until(() => server.sessions.some(({ commands }) => commands.includes('DATA')))
+    await suppressBob(flow).then(suppression.resolve)
+    await eventually(async () => (await flow.settled(sent)).status === 'rejected')
+    expect((await flow.settled(sent)).recipients).toMatchObject([
+      { status: 'rejected', attempts: 0, deliveryStartedAt: null, smtpResponse: null },
+    ])
+    expect(flow.events(sent)).toEqual([expect.objectContaining({ type: 'queued' }), REJECTED('complaint')])
+    expect(server.sessions.flatMap(({ messages }) => messages)).toEqual([])
+    expect(used(flow)).toBe(0)
+    await balanced(flow)
+  })
+
+  test('the message arrives when the address is suppressed after its beginning', async () => {
+    const suppression = Promise.withResolvers<unknown>()
+    await using server = await startScriptedSmtp({
+      body: async () => {
+        await suppression.promise
+        return '250 2.0.0 Queued'
+      },
+    })
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    const sent = await flow.send({ to: 'bob@receiver.test' })
+    await eventually(() => hasBegun(flow))
+    await suppressBob(flow).then(suppression.resolve)
+    expect((await flow.settled(sent)).status).toBe('sent')
+    expect(used(flow)).toBe(1)
+    await balanced(flow)
+  })
+})
+
+test('of many waiting emails those that have begun before the suppression are sent, the others rejected, and the books agree', async () => {
   const suppression = Promise.withResolvers<unknown>()
   await using server = await startScriptedSmtp({
-    rcpt: async (line) => {
-      if (line.includes('bob@')) await suppression.promise
-      return '250 2.1.5 Ok'
+    body: async (_, { commands }) => {
+      if (commands.findLast((line) => /^RCPT/i.test(line))?.includes('bob@')) await suppression.promise
+      return '250 2.0.0 Queued'
     },
   })
   await using flow = await startMailFlow({
@@ -227,7 +274,7 @@ test('of many waiting emails those that are claimed before the suppression are s
   const send = (i: number) =>
     flow.send({ to: i % 2 === 0 ? 'bob@receiver.test' : ['bob@receiver.test', `r${i}@other.test`] })
   const before = await Promise.all(Array.from({ length: 30 }, (_, i) => send(i)))
-  await server.until(() => server.sessions.some(({ commands }) => commands.some((line) => line.includes('bob@'))))
+  await eventually(() => hasBegun(flow))
   const [after] = await Promise.all([
     Promise.all(Array.from({ length: 30 }, (_, i) => send(i))),
     suppressBob(flow).then(suppression.resolve),

@@ -2,6 +2,7 @@
  * @module Takes due recipients of a lane out of the queue: for an attempt, or in one commit with their outcome where none is made. Never decides
  * how many a site may have.
  */
+import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -23,19 +24,18 @@ export type Unrouted = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'r
 
 export type Claimed = ReturnType<typeof claimDue>
 
+interface Recipient {
+  readonly accountId: number
+  readonly address: string
+  readonly transactional: number
+  readonly streamId: number
+  readonly listId: number | null
+  readonly broadcastId: number | null
+  readonly quotaMonth: number | null
+}
+
 const sql = prepared((db) => ({
-  recipient: db.prepare<
-    {
-      accountId: number
-      address: string
-      transactional: number
-      streamId: number
-      listId: number | null
-      broadcastId: number | null
-      quotaMonth: number | null
-    },
-    [number]
-  >(
+  recipient: db.prepare<Recipient, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
      quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
   ),
@@ -90,16 +90,25 @@ function waitsOrEnds(
     const until = app.clock.now() + HELD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
   }
-  const found = suppressionOf(tx.db, {
-    ...recipient,
-    transactional: recipient.transactional === 1,
-    listId: recipient.listId ?? undefined,
-  })
+  const found = suppressionNow(tx.db, recipient)
   if (!found) return false
   rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
   if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
   return true
 }
+
+/** Whether a recipient was suppressed since it was claimed. */
+export function isSuppressedNow(db: Database, recipientId: number): boolean {
+  const recipient = sql(db).recipient.get(recipientId)
+  return recipient !== null && suppressionNow(db, recipient) !== undefined
+}
+
+const suppressionNow = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+  suppressionOf(db, {
+    ...recipient,
+    transactional: recipient.transactional === 1,
+    listId: recipient.listId ?? undefined,
+  })
 
 /** Puts a recipient off whose account may not send. False: it may, or the recipient does not wait. */
 function waitsForAccount(

@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { beginDelivery, NotProcessing } from '../emails/status.ts'
+import { isSuppressedNow } from './claim.ts'
 import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
 
@@ -15,6 +16,8 @@ export interface Hand extends AttemptInHand {
   readonly worker: number
   /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
   settling: Promise<void> | undefined
+  /** It was suppressed before its message began: released, it is due at once, and the next claim rejects it. */
+  isSuppressed?: true
 }
 
 export interface HandsOptions {
@@ -69,14 +72,20 @@ export class Hands {
     return [...this.#hands.values()]
   }
 
-  /** The 354 is here: the message may leave once the start is on disk. */
+  /**
+   * The 354 is here: the message may leave once the start is on disk. Not to whom was suppressed while it waited for a connection or for the server.
+   */
   async begin(hand: Hand): Promise<void> {
     const { onBegun, stopping } = this.#options
     if (stopping.aborted) return onBegun(hand, false)
     const startedAt = this.#app.eventTime()
     hand.startedAt = startedAt
     try {
-      const begun = await this.#app.commit.write((tx) => beginDelivery(tx, hand.recipientId, startedAt))
+      const begun = await this.#app.commit.write((tx) => {
+        if (!isSuppressedNow(tx.db, hand.recipientId)) return beginDelivery(tx, hand.recipientId, startedAt)
+        hand.isSuppressed = true
+        return false
+      })
       if (!begun) hand.startedAt = undefined
       onBegun(hand, begun)
     } catch (error) {
@@ -99,8 +108,8 @@ export class Hands {
     let isRefused = false
     for (;;) {
       try {
-        const releaseAt =
-          this.#app.clock.now() + (verdict.kind === 'released' && !stopping.aborted ? STORAGE_RELEASE_MS : 0)
+        const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
+        const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
         const nextAt = await this.#app.commit.write((tx) =>
           writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
         )
