@@ -24,6 +24,18 @@ export interface Clock {
 /** Resolves when everything else that waits for the event loop has had its turn: for work in pieces, so that requests get in between. */
 export const giveWay = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
+/**
+ * Gives each of many who work in pieces a turn of the event loop of its own, first come, first served: however many there are, a request waits for one
+ * piece, not for one of each.
+ */
+export function createTurns(): () => Promise<void> {
+  let last = Promise.resolve()
+  return () => {
+    last = last.then(giveWay)
+    return last
+  }
+}
+
 /** setTimeout fires at once above this; a longer wait is made of several. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 

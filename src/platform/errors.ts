@@ -25,6 +25,8 @@ export interface ErrorOptions {
   /** Seconds until the same request may succeed; goes into `Retry-After`. */
   readonly retryAfterSeconds?: number
   readonly headers?: Readonly<Record<string, string>>
+  /** Further fields of the body, for programs: what the message says in words. */
+  readonly facts?: Readonly<Record<string, number>>
   readonly cause?: unknown
 }
 
@@ -35,6 +37,7 @@ export class AppError extends Error {
   readonly details: readonly ErrorDetail[]
   readonly retryAfterSeconds: number | undefined
   readonly headers: Readonly<Record<string, string>>
+  readonly facts: Readonly<Record<string, number>>
 
   /**
    * @param code stable snake_case name
@@ -49,6 +52,7 @@ export class AppError extends Error {
     this.details = options.details ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
     this.headers = options.headers ?? {}
+    this.facts = options.facts ?? {}
   }
 }
 

@@ -2,13 +2,10 @@
  * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory, woken by what happened to their
  * mailbox and by the end of its nearest lease; the database is not asked meanwhile. Whoever goes away is forgotten, and gets no message.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
-import { parseUuid } from '#platform/ids.ts'
 import { hasWaiting, type Lease, leaseOldest, nearestExpiry, release, takeBackExpired } from './leases.ts'
 import { type Mailbox, mailboxById } from './mailboxes.ts'
 
@@ -20,22 +17,10 @@ const RETRY_AFTER_SECONDS = 30
 /** Leases given in one transaction: a few milliseconds. */
 const MOST_AT_ONCE = 100
 
-const sql = prepared((db) => ({
-  key: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM api_keys WHERE uuid = ? AND account_id = ?'),
-}))
-
-/** Who came with a key gets a message only as long as the key is there. */
-function mayStillRead(db: Database, actor: Actor): boolean {
-  if (actor.mayStillAct) return actor.mayStillAct()
-  if (actor.type !== 'api_key') return true
-  const uuid = parseUuid(actor.id)
-  return uuid !== undefined && sql(db).key.get(uuid, actor.accountId) !== null
-}
-
 export interface WaitingRooms {
   /**
    * Leases the next message of a mailbox, waiting for it up to `waitMs`; 0 does not wait. Rejects with 408 when there is none in that time, 404
-   * when the mailbox is deleted meanwhile, 401 when the key is, 429 when too many wait, 503 when the service ends.
+   * when the mailbox is deleted meanwhile, 401 when the key is or its account is switched off, 429 when too many wait, 503 when the service ends.
    * @param signal aborted when the client goes away
    */
   next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease>
@@ -152,7 +137,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
         const now = clock.now()
         takeBackExpired(tx, room.mailboxId, now)
         for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
-          if (!mayStillRead(tx.db, waiter.actor)) {
+          if (waiter.actor.mayStillAct?.() === false) {
             waiter.leave()
             waiter.reject(unauthorized())
             continue

@@ -175,6 +175,8 @@ export function createAuthenticator(app: App): Authenticator {
             type: 'api_key',
             id: formatUuid(row.uuid),
             scopes: new Set(JSON.parse(row.scopes) as string[]),
+            // The key may be deleted, its account switched off or deleted.
+            mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }
         if (actors.size >= MOST_CACHED_KEYS) actors.clear()

@@ -39,9 +39,8 @@ export const EVERY_TYPE: TypeMask = (1 << EVENT_TYPES.length) - 1
 /** Most events that one call looks at. */
 const MOST_EXAMINED = 10_000
 /** Read at once; after each the size is looked at. */
-const ROWS_A_SLICE = 100
-/** A page ends early when what its events carry is larger. */
-const MOST_PAGE_CHARACTERS = 4 * MiB
+const ROWS_A_SLICE = 20
+const MOST_CHARACTERS = 4 * MiB
 
 /** What of an account's feed there is. */
 export interface FeedRange {
@@ -63,24 +62,32 @@ export interface FeedSlice {
   readonly nextAfter: number
 }
 
+/** Which part of a feed is read. */
+export interface FeedWanted {
+  readonly after: number
+  readonly upTo: number
+  readonly types: TypeMask
+  /** Most events. */
+  readonly limit: number
+  /** It ends early when what its events carry is larger; default `MOST_CHARACTERS`. */
+  readonly characters?: number
+}
+
 /** The events of the wanted types with `after < seq <= upTo`, as many as the bounds allow. */
-export function readFeed(
-  app: Pick<App, 'db' | 'keys'>,
-  owner: EventOwner,
-  { after, upTo, types, limit }: { after: number; upTo: number; types: TypeMask; limit: number },
-): FeedSlice {
+export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, wanted: FeedWanted): FeedSlice {
+  const { after, upTo, types, limit, characters: mostCharacters = MOST_CHARACTERS } = wanted
   const end = Math.min(upTo, after + MOST_EXAMINED)
   const events: FeedEvent[] = []
   let position = after
   let characters = 0
-  while (position < end && events.length < limit && characters < MOST_PAGE_CHARACTERS) {
-    const wanted = Math.min(ROWS_A_SLICE, limit - events.length)
-    const rows = sql(app.db).page.all(owner.accountId, position, end, types, wanted)
+  while (position < end && events.length < limit && characters < mostCharacters) {
+    const most = Math.min(ROWS_A_SLICE, limit - events.length)
+    const rows = sql(app.db).page.all(owner.accountId, position, end, types, most)
     for (const row of rows) {
       events.push(feedWire(row, owner, app))
       characters += row.data?.length ?? 0
     }
-    position = (rows.length === wanted ? rows.at(-1)?.seq : undefined) ?? end
+    position = (rows.length === most ? rows.at(-1)?.seq : undefined) ?? end
   }
   return { events, nextAfter: position }
 }
@@ -111,6 +118,8 @@ export function startOf(field: string, text: string | undefined, { firstSeq, las
       410,
       'events_not_kept',
       `The events after ${after} are no longer all kept; the feed can be read from ${field}=${firstSeq - 1} on.`,
+      // As on a page.
+      { facts: { next_after: firstSeq - 1, first_seq: firstSeq } },
     )
   return after
 }

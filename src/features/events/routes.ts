@@ -78,7 +78,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       detail: {
         summary: 'Read the event feed',
         description:
-          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
+          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410, whose `next_after` says from where the feed can be read. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
         tags: ['Events'],
         [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MOST_STREAMS_AN_ACCOUNT} streams an account.`,
         ...requires('emails:read'),

@@ -3,10 +3,8 @@
  * seam. Tells only what is on disk. A stream remembers nothing but how far it is, so a client that reads slowly is behind in the database, not
  * in memory.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
-import { giveWay } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { createTurns, type Millis } from '#platform/clock.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import {
   commentText,
@@ -16,8 +14,7 @@ import {
   openEventStream,
   retryText,
 } from '#platform/http/event-stream.ts'
-import { parseUuid } from '#platform/ids.ts'
-import { seconds } from '#platform/units.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { feedRange, readFeed, type TypeMask } from './feed.ts'
 import { lastSeqOf } from './record.ts'
 
@@ -30,18 +27,8 @@ const RECONNECT_MS = seconds(3)
 /** When a place may be free again, for who found none. */
 const RETRY_AFTER_SECONDS = 30
 const EVENTS_A_PIECE = 100
-
-const sql = prepared((db) => ({
-  key: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM api_keys WHERE uuid = ? AND account_id = ?'),
-}))
-
-/** Who came with a key may read as long as the key is there, and a user as long as he is signed in. */
-function mayStillRead(db: Database, actor: Actor): boolean {
-  if (actor.mayStillAct) return actor.mayStillAct()
-  if (actor.type !== 'api_key') return true
-  const uuid = parseUuid(actor.id)
-  return uuid !== undefined && sql(db).key.get(uuid, actor.accountId) !== null
-}
+/** Of what the events of a piece carry: of a client that never reads, one piece is held. */
+const CHARACTERS_A_PIECE = 32 * KiB
 
 export interface FeedStreams {
   /**
@@ -63,6 +50,7 @@ interface Listener {
 /** @param ending aborted when the service ends: all streams end, and none is opened any more */
 export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
+  const turn = createTurns()
   let size = 0
   let stopListening: (() => void) | undefined
 
@@ -104,7 +92,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           'The service has as many event streams open as it can; ask for JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
-      const source = feedSource(app, actor, from)
+      const source = feedSource(app, actor, { ...from, turn })
       const stream: EventStream = openEventStream({
         request,
         clock: app.clock,
@@ -125,8 +113,11 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   }
 }
 
-/** The pieces of one stream. */
-function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMask }) {
+/**
+ * The pieces of one stream.
+ * @param from.turn resolves when it is this stream's turn to make one
+ */
+function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMask; turn: () => Promise<void> }) {
   const { clock } = app
   /** Everything up to here was looked at. */
   let position = from.after
@@ -139,17 +130,14 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
   let wake: (() => void) | undefined
   let isStopped = false
 
-  /** Resolves with false when nothing happened until the next heartbeat. */
-  const somethingNew = (): Promise<boolean> =>
+  /** Resolves when something happened, or at a time of the monotonic clock. */
+  const somethingNew = (untilMs: Millis): Promise<void> =>
     new Promise((resolve) => {
-      const timer = clock.after(HEARTBEAT_MS, () => {
-        wake = undefined
-        resolve(false)
-      })
+      const timer = clock.after(untilMs - clock.monotonicMs(), () => wake?.())
       wake = () => {
         wake = undefined
         timer.cancel()
-        resolve(true)
+        resolve()
       }
     })
 
@@ -167,6 +155,7 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
       upTo,
       types: from.types,
       limit: EVENTS_A_PIECE,
+      characters: CHARACTERS_A_PIECE,
     })
     position = nextAfter
     const newest = events.at(-1)
@@ -195,21 +184,24 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
     },
     async next(): Promise<string | undefined> {
       if (durableSeq === undefined) return open()
+      // From the piece before: events that are not wanted put it off no further.
+      const beatAtMs = clock.monotonicMs() + HEARTBEAT_MS
       for (;;) {
         // A long way to catch up is gone in pieces, between which others have their turn.
-        await giveWay()
+        await from.turn()
         if (isStopped) return undefined
         if (clock.monotonicMs() >= checkAtMs) {
           checkAtMs = clock.monotonicMs() + HEARTBEAT_MS
-          if (!mayStillRead(app.db, actor)) return undefined
+          if (actor.mayStillAct?.() === false) return undefined
         }
         // What it has not told was removed meanwhile: the client comes back and is told so.
         if (position < feedRange(app.db, actor.accountId).firstSeq - 1) return undefined
         const piece = position < durableSeq ? pieceUpTo(durableSeq) : undefined
         if (piece !== undefined) return piece
         if (position < durableSeq) continue
-        if (await somethingNew()) continue
-        return `${position > toldId ? toldPosition() : ''}${commentText('heartbeat')}`
+        if (clock.monotonicMs() >= beatAtMs)
+          return `${position > toldId ? toldPosition() : ''}${commentText('heartbeat')}`
+        await somethingNew(beatAtMs)
       }
     },
   }

@@ -23,7 +23,7 @@ export interface ErrorAnswer {
 
 /** The answer to `error`. */
 export function errorAnswer(error: AppError, requestId: string): ErrorAnswer {
-  const { status, code, message, type, details, retryAfterSeconds } = error
+  const { status, code, message, type, details, retryAfterSeconds, facts } = error
   return {
     status,
     headers: {
@@ -33,6 +33,7 @@ export function errorAnswer(error: AppError, requestId: string): ErrorAnswer {
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     },
     body: {
+      ...facts,
       error: { code, message, type, docs_url: null },
       code,
       message,

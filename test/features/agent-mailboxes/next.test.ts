@@ -375,6 +375,17 @@ describe('whoever waits', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
+  test('hears 401 when its account is switched off meanwhile, though its key is there, and gets no message', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const { answer } = await waitsFor(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
+    const { accountId } = service.actor
+    service.app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [accountId])
+    service.app.accountChanged.emit({ accountId })
+    await service.deliver(mailbox)
+    expectRefusal(await answer, 401, 'invalid_api_key')
+  })
+
   test('is one of 2,000 of an account at most; one more is a 429 until another leaves', async () => {
     await using service = await createMailboxApi()
     const { rooms } = openRooms(service)

@@ -222,11 +222,10 @@ describe('the feed', () => {
     app.db.run('DELETE FROM events WHERE seq <= 20')
     for (const after of [0, 1, 19]) {
       const answer = await api('GET', `/v1/events?after=${after}`)
-      expect([answer.status, at(answer.body, 'code'), at(answer.body, 'type')]).toEqual([
-        410,
-        'events_not_kept',
-        'invalid_request',
-      ])
+      expect(answer).toMatchObject({
+        status: 410,
+        body: { code: 'events_not_kept', type: 'invalid_request', next_after: 20, first_seq: 21 },
+      })
       expect(at(answer.body, 'message')).toContain('after=20 ')
     }
     expect(await page(api, '?after=20&limit=1')).toMatchObject({ data: [{ seq: 21 }], next_after: 21, first_seq: 21 })
