@@ -37,7 +37,7 @@ import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
-import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
+import type { DiskGuard } from '#platform/disk.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
@@ -48,6 +48,7 @@ import { createRenderer } from '#platform/template/start-renderer.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
+import { watchDisk } from './disk-watch.ts'
 import { migrations } from './migrations.ts'
 import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 
@@ -173,7 +174,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       commit,
       content,
       rawMail,
-      disk: options.disk ?? createDiskGuard({ folder: config.dataDir, minFreeBytes: config.minFreeDisk, clock }),
+      disk: options.disk ?? watchDisk(config, clock, log),
       removeCaptures: (emailIds) => captures.remove(emailIds),
       scrubFiles: async () => {
         await compactSearch({ commit })

@@ -116,6 +116,9 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).toMatch(/\nfree on this disk +\d/)
   expect(stdout).toMatch(/\nKIND +USED +BOUND +KEPT FOR +OLDEST +GOES NEXT\n/)
   expect(stdout).toMatch(/\nemails +[\d.]+ KiB +20.0 GiB +730 days +- +-\n/)
+  expect(stdout).not.toContain('New mail is refused')
+  const full = await tassisHere(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
+  expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
 })
 
 test('retention can be run by hand, beside a service and without it', async () => {

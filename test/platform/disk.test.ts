@@ -45,3 +45,35 @@ test('an answer holds for a second, and one question serves all who wait', async
   asked[1]?.(100)
   expect(await mended).toBe(false)
 })
+
+test('a change is told once, with what is free, and no more than once a minute however often it changes', async () => {
+  const clock = new ManualClock()
+  const told: unknown[] = []
+  let free: number | undefined = 100
+  const guard = createDiskGuard({
+    folder: '',
+    minFreeBytes: 100,
+    clock,
+    freeBytesOf: async () => free ?? Promise.reject(new Error('no such disk')),
+    onChange: (isLow, freeBytes) => told.push([isLow, freeBytes]),
+  })
+  const askWith = async (freeBytes: number | undefined, laterMs = 1000) => {
+    clock.advance(laterMs)
+    free = freeBytes
+    await guard.isLow()
+  }
+  await askWith(100)
+  await askWith(99)
+  await askWith(98)
+  for (let second = 0; second < 57; second++) await askWith(second % 2 === 0 ? 100 : 97)
+  expect(told).toEqual([[true, 99]])
+  // What was not told in the minute is told at its end.
+  await askWith(101)
+  await askWith(101)
+  expect(told).toEqual([
+    [true, 99],
+    [false, 101],
+  ])
+  await askWith(undefined, 60_000)
+  expect(told.slice(2)).toEqual([[true, undefined]])
+})

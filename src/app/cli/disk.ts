@@ -21,8 +21,8 @@ interface DiskUse {
   readonly data_dir: string
   /** Of the data folder, as du(1) counts it. */
   readonly total_bytes: number
-  /** Of the file system that the data folder is on; free: for a process without privileges. */
-  readonly file_system: { readonly size_bytes: number; readonly free_bytes: number }
+  /** Of the file system that the data folder is on; free: for a process without privileges. With less than the wanted bytes new mail is refused. */
+  readonly file_system: { readonly size_bytes: number; readonly free_bytes: number; readonly wanted_free_bytes: number }
   readonly database: {
     readonly file_bytes: number
     /** The write-ahead log and its index. */
@@ -89,7 +89,7 @@ export function diskUse(config: Config, now: Millis): DiskUse {
     at: isoTime(now),
     data_dir: dataDir,
     total_bytes: total,
-    file_system: { size_bytes: blocks * bsize, free_bytes: bavail * bsize },
+    file_system: { size_bytes: blocks * bsize, free_bytes: bavail * bsize, wanted_free_bytes: config.minFreeDisk },
     database: {
       file_bytes: fileBytes,
       wal_bytes: walBytes,
@@ -156,6 +156,9 @@ function diskText(use: DiskUse, now: Millis): string {
   ]
   return [
     table(['USE', 'SIZE'], rows),
+    ...(disk.free_bytes < disk.wanted_free_bytes
+      ? ['', `New mail is refused until ${size(disk.wanted_free_bytes)} are free (TASSIS_MIN_FREE_DISK).`]
+      : []),
     '',
     table(
       ['KIND', 'USED', 'BOUND', 'KEPT FOR', 'OLDEST', 'GOES NEXT'],

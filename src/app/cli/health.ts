@@ -27,8 +27,8 @@ async function readiness(url: string): Promise<string | undefined> {
     const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
     if (response.ok) return undefined
     const body = (await response.json()) as { message?: string }
-    return `Not ready: ${body.message ?? `status ${response.status}`}`
+    return body.message ?? `${url} answers with status ${response.status}; give the TASSIS_HTTP_ADDR of the service.`
   } catch {
-    return `No service answers at ${url}; start it with \`tassis serve\`.`
+    return `No service answers at ${url}; start it with \`tassis serve\`, or give the TASSIS_HTTP_ADDR that it was started with.`
   }
 }
