@@ -1,0 +1,343 @@
+/**
+ * @module The public side behind a real reverse proxy: Debian's Caddy and nginx with the configuration that docs/deployment.md prints, of which only ports,
+ * places and the certificate authority are others. Clients come from 127.0.0.2 and ::1, so that they are not taken for the proxy.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { connect as connectHttp2, constants, type IncomingHttpHeaders } from 'node:http2'
+import { request } from 'node:https'
+import { connect as connectTls } from 'node:tls'
+import { simpleParser } from 'mailparser'
+import { HEARTBEAT_MS } from '#features/events/stream.ts'
+import { MiB } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { type Caddy, isProxyAvailable, type ReverseProxy, startCaddy, startNginx } from '#test/support/proxies.ts'
+import { startSink } from '#test/support/sink.ts'
+
+const OWN = 'mail.example.com'
+/** The tracking host of sender.test, which is verified. */
+const LINKS = 'links.example.com'
+const TARGET = 'https://shop.test/order?item=1'
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
+/** What a stranger writes who would like to be somebody else. */
+const FORGED = {
+  'x-forwarded-for': '198.51.100.7, 127.0.0.1',
+  forwarded: 'for=198.51.100.7',
+  'x-real-ip': '198.51.100.7',
+}
+
+const deployment = readFileSync(`${import.meta.dir}/../../docs/deployment.md`, 'utf8')
+const blocks = (language: string): string[] =>
+  [...deployment.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, text = '']) =>
+    name === language ? [text] : [],
+  )
+
+interface Answer {
+  readonly status: number | undefined
+  readonly location: string | undefined
+  readonly body: string
+}
+
+interface Question {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  /** From where: an address of 127.0.0.0/8, or ::1. */
+  readonly from?: string
+}
+
+/** The service and all around it that is no proxy. */
+interface Site extends AsyncDisposable {
+  readonly service: EmailApi
+  readonly dns: DnsServer
+  /** host:port where the service listens. */
+  readonly upstream: string
+  /** An email as its receiver has it, with the URLs that are in its HTML. */
+  receive(request: Record<string, unknown>): Promise<{ id: string; raw: string; urls: URL[] }>
+  /** What is told of opens and clicks, once there are as many: kind and address of who it was. */
+  told(id: string, count: number): Promise<unknown[]>
+}
+
+async function startSite(): Promise<Site> {
+  const sink = await startSink()
+  const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
+  const service = await createEmailApi({
+    delivers: true,
+    settings: {
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_SMTP_PORT: String(sink.port),
+      TASSIS_PUBLIC_URL: `https://${OWN}`,
+      TASSIS_TRUSTED_PROXIES: '127.0.0.1',
+    },
+  })
+  await setLinks(service, 'sender.test', LINKS)
+  dns.zone[LINKS] = { CNAME: OWN }
+  await verifyLinks(service, 'sender.test')
+  return {
+    service,
+    dns,
+    upstream: new URL(service.url).host,
+    async receive(given) {
+      const { id } = await service.accepted({ html_body: `<a href="${TARGET}">Order</a>`, ...given })
+      // Its Message-ID has the id; mail of other tests may come meanwhile.
+      const { raw } = await eventually(() => sink.messages.find((message) => message.raw.includes(id)))
+      const { html } = await simpleParser(Buffer.from(raw, 'latin1'))
+      const urls = [...String(html).matchAll(/(?:href|src)="([^"]*)"/g)].map(([, url = '']) => new URL(url))
+      return { id, raw, urls }
+    },
+    told: (id, count) =>
+      eventually(async () => {
+        const events = at(await service.detail(id), 'events') as { type: string; ip_address: unknown }[]
+        const seen = events.filter(({ type }) => type === 'opened' || type === 'clicked')
+        return seen.length >= count && seen.map(({ type, ip_address: address }) => [type, address])
+      }),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+      await sink[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function domainPath({ api }: EmailApi, name: string): Promise<string> {
+  const domains = at((await api('GET', '/v1/domains')).body, 'data') as { id: string; domain: string }[]
+  return `/v1/domains/${domains.find(({ domain }) => domain === name)?.id}`
+}
+
+async function setLinks(service: EmailApi, domain: string, host: string): Promise<void> {
+  const path = `${await domainPath(service, domain)}/tracking-domain`
+  expect((await service.api('PUT', path, { tracking_domain: host })).status).toBe(200)
+}
+
+async function verifyLinks(service: EmailApi, domain: string): Promise<void> {
+  const { body } = await service.api('POST', `${await domainPath(service, domain)}/verify-tracking`)
+  expect(at(body, 'tracking_check', 'verified')).toBe(true)
+}
+
+/** Asks `host` by way of the proxy; rejects when there is no certificate for it. */
+function ask(
+  proxy: ReverseProxy,
+  host: string,
+  path: string,
+  { from = '127.0.0.2', ...given }: Question = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      {
+        host: from.includes(':') ? '::1' : '127.0.0.1',
+        localAddress: from,
+        port: proxy.port,
+        servername: host,
+        ca: proxy.caPem,
+        path,
+        method: given.method ?? 'GET',
+        headers: { host, 'user-agent': BROWSER, ...given.headers },
+      },
+      (response) => {
+        const pieces: Buffer[] = []
+        response.on('data', (piece: Buffer) => pieces.push(piece))
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode,
+            location: response.headers.location,
+            body: Buffer.concat(pieces).toString(),
+          }),
+        )
+      },
+    )
+    asked.on('error', reject)
+    asked.end(given.body)
+  })
+}
+
+const isRefused = (proxy: ReverseProxy, host: string): Promise<boolean> =>
+  ask(proxy, host, '/t/x').then(
+    () => false,
+    () => true,
+  )
+
+/** Status of a GET over HTTP/2, and its body as it comes. */
+async function openHttp2(proxy: ReverseProxy, path: string, headers: Readonly<Record<string, string>>) {
+  const socket = connectTls({
+    host: '127.0.0.1',
+    port: proxy.port,
+    servername: OWN,
+    ca: proxy.caPem,
+    ALPNProtocols: ['h2'],
+  })
+  const session = connectHttp2(`https://${OWN}`, { createConnection: () => socket })
+  const stream = session.request({ [constants.HTTP2_HEADER_PATH]: path, ...headers })
+  let text = ''
+  stream.on('data', (piece: Buffer) => {
+    text += piece.toString()
+  })
+  const response = await new Promise<IncomingHttpHeaders>((resolve, reject) => {
+    stream.on('response', resolve)
+    session.on('error', reject)
+  })
+  return {
+    status: response[constants.HTTP2_HEADER_STATUS] as unknown,
+    protocol: socket.alpnProtocol,
+    text: () => text,
+    [Symbol.dispose]: () => session.destroy(),
+  }
+}
+
+/** A stream through the proxy tells what is stored, then what happens, then that it lives: nothing on the way waits for more. */
+async function expectLiveStream(site: Site, proxy: ReverseProxy): Promise<void> {
+  const { service } = site
+  const { id: first } = await service.accepted()
+  const headers = { authorization: `Bearer ${service.key}`, accept: 'text/event-stream' }
+  using stream = await openHttp2(proxy, '/v1/events', headers)
+  expect([stream.status, stream.protocol]).toEqual([200, 'h2'])
+  await eventually(() => stream.text().includes(first))
+  const { id: second } = await service.accepted()
+  await eventually(() => stream.text().includes(second))
+  await eventually(() => {
+    service.clock.advance(HEARTBEAT_MS)
+    return stream.text().includes(': heartbeat\n')
+  })
+}
+
+/** Sends an attachment through the proxy. */
+async function attach({ service }: Site, proxy: ReverseProxy, bytes: number): Promise<unknown> {
+  const content = Buffer.alloc(bytes, 7).toString('base64')
+  const attachments = [{ filename: 'a.bin', content, content_type: 'application/octet-stream' }]
+  const { status, body } = await ask(proxy, OWN, '/v1/emails', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      from: 'ada@sandbox.test',
+      to: 'bob@receiver.test',
+      subject: 'Big',
+      text_body: 'x',
+      attachments,
+    }),
+  })
+  return [status, at(JSON.parse(body), 'data', 'sandbox')]
+}
+
+describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
+  let site: Site
+  let caddy: Caddy
+  beforeAll(async () => {
+    site = await startSite()
+    const [, whole = ''] = blocks('caddyfile')
+    caddy = await startCaddy(whole.replaceAll('127.0.0.1:8080', site.upstream), OWN)
+  })
+  afterAll(async () => {
+    await caddy?.[Symbol.asyncDispose]()
+    await site?.[Symbol.asyncDispose]()
+  })
+
+  test('a tracking host has no certificate until it is verified, and one at the first click after that', async () => {
+    const { service, dns } = site
+    const fresh = 'click.fresh.test'
+    const strangers = ['www.example.com', `deep.${fresh}`, 'localhost']
+    const certified = () => [fresh, ...strangers].filter((host) => caddy.certificates().includes(host))
+    await service.addDomain(service.actor, 'fresh.test')
+    await setLinks(service, 'fresh.test', fresh)
+    const before = await Promise.all([fresh, ...strangers].map((host) => isRefused(caddy, host)))
+    expect([before, certified()]).toEqual([[true, true, true, true], []])
+
+    dns.zone[fresh] = { CNAME: OWN }
+    await verifyLinks(service, 'fresh.test')
+    const { urls } = await site.receive({ from: 'ada@fresh.test', tracking: true })
+    expect(urls.map(({ hostname }) => hostname)).toEqual([fresh, fresh])
+    const [link, pixel] = await Promise.all(urls.map(({ hostname, pathname }) => ask(caddy, hostname, pathname)))
+    expect([link?.status, link?.location, pixel?.status]).toEqual([302, TARGET, 200])
+    const after = await Promise.all(strangers.map((host) => isRefused(caddy, host)))
+    expect([after, certified()]).toEqual([[true, true, true], [fresh]])
+    const plain = await fetch(`http://[::1]:${caddy.httpPort}/t/x`, { headers: { host: fresh }, redirect: 'manual' })
+    expect([plain.status, plain.headers.get('location')]).toEqual([308, `https://${fresh}/t/x`])
+  })
+
+  test.each(['127.0.0.2', '::1'])('a visitor from %s is told as such, whatever he writes of himself', async (from) => {
+    const { id, urls } = await site.receive({ tracking: true })
+    const answers = await Promise.all(
+      urls.map(({ hostname, pathname }) => ask(caddy, hostname, pathname, { from, headers: FORGED })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([302, 200])
+    expect((await site.told(id, 2)).sort()).toEqual([
+      ['clicked', from],
+      ['opened', from],
+    ])
+  })
+
+  test('under a tracking host there are links and nothing else, however the path is written', async () => {
+    const paths = ['/', '/healthz', '/v1/events', '/login', '/t/../healthz', '/t/%2e%2e/healthz', '//t/..//healthz']
+    const answers = await Promise.all(paths.map((path) => ask(caddy, LINKS, path)))
+    expect(answers.map(({ status }, i) => [paths[i], status])).toEqual(paths.map((path) => [path, 404]))
+    expect((await ask(caddy, OWN, '/healthz')).status).toBe(200)
+  })
+
+  test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, caddy))
+
+  test('attachments of 25 MiB arrive', async () => expect(await attach(site, caddy, 25 * MiB)).toEqual([202, true]))
+
+  test('one click unsubscribes', async () => {
+    const { raw } = await site.receive({ transactional: false })
+    const [, path = ''] = new RegExp(`<https://${OWN}(/u/[^>]*)>`).exec(raw.replace(/\r\n(?=[ \t])/g, '')) ?? []
+    const { status } = await ask(caddy, OWN, path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'List-Unsubscribe=One-Click',
+    })
+    const { body } = await site.service.api('GET', '/v1/suppressions')
+    expect([status, at(body, 'data', 0, 'email_address'), at(body, 'data', 0, 'reason')]).toEqual([
+      200,
+      'bob@receiver.test',
+      'unsubscribe',
+    ])
+  })
+})
+
+describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
+  let site: Site
+  let nginx: ReverseProxy
+  beforeAll(async () => {
+    site = await startSite()
+    const [snippet = '', own = '', links = ''] = blocks('nginx')
+    nginx = await startNginx(
+      {
+        'snippets/tassis.conf': snippet.replaceAll('127.0.0.1:8080', site.upstream),
+        'conf.d/tassis.conf': own + links,
+      },
+      [OWN, LINKS],
+    )
+  })
+  afterAll(async () => {
+    await nginx?.[Symbol.asyncDispose]()
+    await site?.[Symbol.asyncDispose]()
+  })
+
+  test.each(['127.0.0.2', '::1'])('a visitor from %s is led on, and told as such whatever he writes', async (from) => {
+    const { id, urls } = await site.receive({ tracking: true })
+    const answers = await Promise.all(
+      urls.map(({ hostname, pathname }) => ask(nginx, hostname, pathname, { from, headers: FORGED })),
+    )
+    expect(answers.map(({ status, location }) => [status, location])).toEqual([
+      [302, TARGET],
+      [200, undefined],
+    ])
+    expect((await site.told(id, 2)).sort()).toEqual([
+      ['clicked', from],
+      ['opened', from],
+    ])
+  })
+
+  test('under a tracking host there are links and nothing else', async () => {
+    const paths = ['/healthz', '/v1/events', '/t/../healthz', '/t/%2e%2e/healthz']
+    const answers = await Promise.all(paths.map((path) => ask(nginx, LINKS, path)))
+    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404])
+    expect((await ask(nginx, OWN, '/healthz')).status).toBe(200)
+  })
+
+  test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, nginx))
+
+  test('attachments over the 1 MiB that nginx allows by itself arrive', async () =>
+    expect(await attach(site, nginx, 2 * MiB)).toEqual([202, true]))
+})

@@ -1,0 +1,178 @@
+/**
+ * @module Debian's Caddy and nginx for tests: run the configuration of the documents on free ports of 127.0.0.1 and ::1, with files in a temporary
+ * folder. Ask no certificate authority outside, trust nothing into the machine, and leave its own services alone.
+ */
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { freePort } from '../kill/service.ts'
+import { eventually } from './app.ts'
+import { createCertificateAuthority } from './certificates.ts'
+
+export interface ReverseProxy extends AsyncDisposable {
+  /** Of https. */
+  readonly port: number
+  /** The certificate authority of all its certificates, PEM. */
+  readonly caPem: string
+  /** What it logged. */
+  log(): string
+}
+
+export interface Caddy extends ReverseProxy {
+  /** Of http on ::1, where it leads to https. */
+  readonly httpPort: number
+  /** Host names that it has a certificate for, in alphabetical order. */
+  certificates(): string[]
+}
+
+const START_TRIES = 3
+
+/**
+ * Whether tests with a proxy can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_PROXIES` is `true`): then they
+ * run, and fail without it.
+ */
+export function isProxyAvailable(program: 'caddy' | 'nginx'): boolean {
+  if (process.env['CI'] === 'true' || process.env['REQUIRE_PROXIES'] === 'true') return true
+  const isInstalled = Bun.which(program) !== null
+  if (!isInstalled) console.warn(`Tests with ${program} are skipped: the package ${program} is not installed`)
+  return isInstalled
+}
+
+/** What a test has to have otherwise than a server: ports, places, and who issues certificates. */
+const caddyOptions = (folder: string, port: number, httpPort: number): string => `
+	admin off
+	local_certs
+	skip_install_trust
+	http_port ${httpPort}
+	https_port ${port}
+	default_bind 127.0.0.1 ::1
+	storage file_system ${join(folder, 'store')}
+`
+
+/**
+ * Starts Caddy and resolves when it has a certificate for `host`. Throws with its log when it does not start.
+ * @param caddyfile begins with its global options, to which a test adds its own
+ */
+export async function startCaddy(caddyfile: string, host: string): Promise<Caddy> {
+  if (!caddyfile.startsWith('{\n')) throw new TypeError('the Caddyfile has no global options at its beginning')
+  const certificatesIn = (folder: string): string[] =>
+    [...new Bun.Glob('store/certificates/local/*/*.crt').scanSync(folder)]
+      .map((path) => path.slice(path.lastIndexOf('/') + 1, -'.crt'.length))
+      .sort()
+  const started = await start('caddy', async (folder) => {
+    const [port, httpPort] = await Promise.all([freePort(), freePort()])
+    const file = join(folder, 'Caddyfile')
+    writeFileSync(file, `{${caddyOptions(folder, port, httpPort)}${caddyfile.slice(1)}`)
+    return {
+      ports: { port, httpPort },
+      command: ['caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
+      // It binds its ports before it says so.
+      isUp: (log) => log.includes('serving initial configuration') && certificatesIn(folder).includes(host),
+    }
+  })
+  const { folder, ports, log, stop } = started
+  return {
+    ...ports,
+    caPem: readFileSync(join(folder, 'store/pki/authorities/local/root.crt'), 'utf8'),
+    certificates: () => certificatesIn(folder),
+    log,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+/**
+ * Starts nginx with one certificate for `names`, and resolves when it answers. Throws with its log when it does not start.
+ * @param files path below /etc/nginx -> content; those in conf.d are read, and ask for ports 443 and certificates of /etc/letsencrypt/live
+ */
+export async function startNginx(
+  files: Readonly<Record<string, string>>,
+  names: readonly string[],
+): Promise<ReverseProxy> {
+  const ca = createCertificateAuthority()
+  const { cert, key } = ca.issue(names)
+  const { ports, log, stop } = await start('nginx', async (folder) => {
+    const port = await freePort()
+    const inFolder: Record<string, string> = {
+      ...files,
+      'fullchain.pem': cert,
+      'privkey.pem': key,
+      'nginx.conf': nginxSettings(folder),
+    }
+    for (const [path, text] of Object.entries(inFolder)) {
+      mkdirSync(join(folder, dirname(path)), { recursive: true })
+      writeFileSync(
+        join(folder, path),
+        text
+          .replaceAll('listen 443 ', `listen 127.0.0.1:${port} `)
+          .replaceAll('listen [::]:443 ', `listen [::1]:${port} `)
+          .replaceAll(/\/etc\/letsencrypt\/live\/[^/]+/g, folder),
+      )
+    }
+    // Its workers have another user.
+    chmodSync(folder, 0o711)
+    return {
+      ports: { port },
+      command: ['nginx', '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'],
+      // Written when its ports are bound.
+      isUp: () => existsSync(join(folder, 'pid')),
+    }
+  })
+  return { ...ports, caPem: ca.pem, log, [Symbol.asyncDispose]: stop }
+}
+
+/** What stands around conf.d in Debian's nginx.conf, with all files in one folder. */
+const nginxSettings = (folder: string): string => `daemon off;
+worker_processes 1;
+pid ${join(folder, 'pid')};
+events {}
+http {
+	access_log off;
+	${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${join(folder, kind)};`).join('\n\t')}
+	include conf.d/*.conf;
+}
+`
+
+interface Prepared<Ports> {
+  readonly ports: Ports
+  readonly command: string[]
+  isUp(log: string): boolean
+}
+
+interface Started<Ports> {
+  readonly folder: string
+  readonly ports: Ports
+  log(): string
+  stop(): Promise<void>
+}
+
+/** Somebody else may take the free port between our look and the proxy's: then another one is tried. */
+async function start<Ports>(
+  name: string,
+  prepare: (folder: string) => Promise<Prepared<Ports>>,
+): Promise<Started<Ports>> {
+  for (let tries = 1; ; tries++) {
+    const folder = mkdtempSync(join(tmpdir(), `tassis-${name}-`))
+    const { ports, command, isUp } = await prepare(folder)
+    const logFile = join(folder, 'log')
+    writeFileSync(logFile, '')
+    const child = Bun.spawn(command, {
+      cwd: folder,
+      env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: Bun.file(logFile),
+    })
+    const isRunning = () => child.exitCode === null && child.signalCode === null
+    const log = () => readFileSync(logFile, 'utf8')
+    const stop = async () => {
+      child.kill('SIGTERM')
+      await child.exited
+      rmSync(folder, { recursive: true, force: true })
+    }
+    await eventually(() => !isRunning() || isUp(log()))
+    if (isRunning()) return { folder, ports, log, stop }
+    const said = log()
+    await stop()
+    if (tries === START_TRIES) throw new Error(`${name} did not start.\n${said}`)
+  }
+}
