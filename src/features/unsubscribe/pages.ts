@@ -2,6 +2,7 @@
  * @module /u: where List-Unsubscribe leads, for mail programs (RFC 8058) and people. Public: whoever has the token may. POST acts at once; GET and HEAD
  * never do, because scanners and prefetchers follow every link of a message. Neither needs a row of the email, and a paused account changes nothing.
  */
+import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
@@ -132,7 +133,8 @@ function pageOf(
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
-    senderDomain: facts.senderDomain,
+    // As people know it: bücher.example, not xn--bcher-kva.example.
+    senderDomain: domainToUnicode(facts.senderDomain) || facts.senderDomain,
     isOfPart: namesPart(facts),
     partName: standing?.partName ?? null,
   }

@@ -89,7 +89,7 @@ describe('a one-click POST of RFC 8058', () => {
     expect([service.suppressions(), service.events().length]).toEqual([[unsubscribed(null)], 1])
   })
 
-  test('sets no cookie, redirects nowhere, and is kept by nobody', async () => {
+  test('sets no cookie, redirects nowhere, stands in no frame, and is kept by nobody', async () => {
     const answer = await ask(service, 'POST', await service.link(), ...FORM)
     const { headers } = answer
     expect({
@@ -98,7 +98,15 @@ describe('a one-click POST of RFC 8058', () => {
       cache: headers.get('cache-control'),
       robots: headers.get('x-robots-tag'),
       referrer: headers.get('referrer-policy'),
-    }).toEqual({ status: 200, cookie: null, cache: 'no-store', robots: 'noindex, nofollow', referrer: 'no-referrer' })
+      policy: headers.get('content-security-policy')?.split('; '),
+    }).toEqual({
+      status: 200,
+      cookie: null,
+      cache: 'no-store',
+      robots: 'noindex, nofollow',
+      referrer: 'no-referrer',
+      policy: expect.arrayContaining(["default-src 'none'", "form-action 'self'", "frame-ancestors 'none'"]),
+    })
   })
 
   test('of an account that is paused works as well', async () => {
@@ -467,6 +475,15 @@ test('what cannot be stored is a page with the status of the refusal, so that ma
 test('a body of over 64 KiB is refused unread', async () => {
   expect((await ask(service, 'POST', await service.link(), 'x'.repeat(70_000))).status).toBe(413)
   expect(service.suppressions()).toEqual([])
+})
+
+test('a sender whose domain is not ASCII is named as people know it', async () => {
+  const { app, actor } = service
+  const accountUuid = parseUuid(actor.accountUuid) ?? new Uint8Array()
+  const place = { accountUuid, emailId: 1, recipientId: 1, streamId: 0, listId: 0, address: ADDRESS }
+  const token = unsubscribeToken(app.keys, { ...place, senderDomain: 'news.xn--bcher-kva.example' })
+  const text = await (await ask(service, 'GET', `/u/${token}`)).text()
+  expect(text).toContain('from <strong><bdi>news.bücher.example</bdi></strong>.')
 })
 
 test('whatever sender, stream and address are called, it is shown as text', async () => {
