@@ -355,16 +355,18 @@ describe('every curl command works on a fresh service', () => {
 
   test('of docs/suppressions-and-tracking.md', async () => {
     await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
+    const domainId = String(at((await service.api('GET', '/v1/domains')).body, 'data', 0, 'id'))
+    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url, DOMAIN: domainId }
     const answers: string[] = []
     let imported: unknown
     for (const command of curlCommands(suppressions)) {
       const { request, status, body } = await ask(argumentsOf(command, variables))
-      answers.push(`${request.replace(`/${variables['ID']}`, '/ID')}: ${status}`)
+      answers.push(`${request.replace(`/${variables['ID']}`, '/ID').replace(`/${domainId}`, '/DOMAIN')}: ${status}`)
       if (request === 'POST /v1/emails') variables['ID'] = String(at(body, 'data', 'id'))
       if (request.endsWith('/import')) imported = body
     }
     expect(answers).toEqual([
+      'GET /v1/suppressions: 200',
       'GET /v1/suppressions: 200',
       'POST /v1/suppressions: 201',
       'DELETE /v1/suppressions/eve@example.net: 204',
@@ -375,6 +377,9 @@ describe('every curl command works on a fresh service', () => {
       'POST /v1/emails: 202',
       'PATCH /v1/account: 200',
       'GET /v1/emails/ID/links: 200',
+      'PUT /v1/domains/DOMAIN/tracking-domain: 200',
+      'POST /v1/domains/DOMAIN/verify-tracking: 200',
+      'DELETE /v1/domains/DOMAIN/tracking-domain: 200',
     ])
     expect(imported).toEqual({
       data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
