@@ -24,6 +24,8 @@ import { activeWebhooks, findWebhookById, type Webhook } from './webhooks.ts'
 const LONGEST_SLEEP_MS = minutes(1)
 /** How long a cursor that moved over unwanted events may stay unstored. */
 const CURSOR_STORED_MS = seconds(10)
+/** Attempts that are begun in one turn of the event loop, some ms: an event may be for a hundred webhooks, and a thousand retries due together. */
+const MOST_BEGUN_AT_ONCE = 32
 /** Webhooks that are looked after together at the start. */
 const LOADED_AT_ONCE = 50
 const STOP_GRACE_MS = seconds(8)
@@ -42,6 +44,9 @@ export class WebhookDispatcher {
   /** The last event of an account that is known to be on disk. */
   readonly #durableSeq = new Map<number, number>()
   readonly #running = new Set<Promise<void>>()
+  #begunInTurn = 0
+  /** Webhooks that go on when everybody else has had a turn, in order. */
+  readonly #nextTurn = new Set<number>()
   #isStopping = false
   #stopListening: (() => void)[] = []
 
@@ -175,6 +180,7 @@ export class WebhookDispatcher {
   /** Begins stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
   #beginDue(entry: Entry): Millis | undefined {
     const { lane } = entry
+    if (this.#waitsForTurn(lane)) return undefined
     const now = this.#app.clock.now()
     const durableSeq = this.#durableSeq.get(lane.webhook.accountId) ?? 0
     const firstDue = lane.firstDue(now)
@@ -191,6 +197,7 @@ export class WebhookDispatcher {
       return undefined
     }
     while (!this.#tasks.isRefused && this.#places.hasRoom(lane)) {
+      if (this.#waitsForTurn(lane)) break
       const task = lane.isStoredTurn ? (stored() ?? event()) : (event() ?? stored())
       if (!task) break
       lane.isStoredTurn = task.kind === 'event'
@@ -202,6 +209,7 @@ export class WebhookDispatcher {
   }
 
   #begin(entry: Entry, task: Task): void {
+    if (this.#begunInTurn++ === 0) void giveWay().then(() => this.#takeTurn())
     const { lane } = entry
     const { id, accountId } = lane.webhook
     if (task.kind === 'event') lane.begin(task.event)
@@ -212,6 +220,23 @@ export class WebhookDispatcher {
       this.#pumpId(id)
     })
     this.#background(this.#run(entry, task, place))
+  }
+
+  /** As many have begun as may in this turn of the event loop: the lane goes on in the next. */
+  #waitsForTurn({ webhook }: Lane): boolean {
+    if (this.#begunInTurn < MOST_BEGUN_AT_ONCE) return false
+    this.#nextTurn.add(webhook.id)
+    return true
+  }
+
+  #takeTurn(): void {
+    this.#begunInTurn = 0
+    for (const id of this.#nextTurn) {
+      // What is begun here has the turn after this one called.
+      if (this.#begunInTurn >= MOST_BEGUN_AT_ONCE) return
+      this.#nextTurn.delete(id)
+      this.#pumpId(id)
+    }
   }
 
   #pumpWaiting(accountId: number): void {
