@@ -75,10 +75,8 @@ export function readLink(
  * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
  * It has no such character itself, and the MAC is over what stays.
  */
-const withoutDamage = (text: string): string => (text.length > LONGEST_PATH ? '' : text.replace(/[^\w-]/g, ''))
+const withoutDamage = (text: string): string => text.replace(/[^\w-]/g, '')
 
-/** In characters, of one part of a path. */
-const LONGEST_PATH = 8000
 const NOTHING = new Uint8Array()
 
 function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: Uint8Array): string {

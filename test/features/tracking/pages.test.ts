@@ -7,7 +7,7 @@ import { accountTag, dayOf, linkUrl, pixelUrl, type TrackedRecipient } from '#fe
 import { parseUuid, randomBytes } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import type { TestAppOptions } from '#test/support/app.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
 
@@ -612,6 +612,28 @@ test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever li
   // The 998 that this test only pretended.
   email.app.db.run('UPDATE opens SET events = events - 998 WHERE events = 1000')
   expectBalanced(email)
+})
+
+test('neither picture nor redirect waits for the disk', async () => {
+  await using email = await createTracked()
+  const { commit } = email.app
+  const held = Promise.withResolvers<void>()
+  const write = commit.write.bind(commit)
+  commit.write = async (run) => {
+    await held.promise
+    return await write(run)
+  }
+  expect([(await email.open()).status, (await email.click()).status, email.opens()]).toEqual([200, 302, []])
+  commit.write = write
+  held.resolve()
+  const told = await eventually(async () => {
+    const events = await email.told()
+    return events.length === 2 && events
+  })
+  expect(told).toEqual([
+    ['opened', null],
+    ['clicked', SHOP],
+  ])
 })
 
 test('a full disk changes no answer; what it cost is in the log, and there is counting again when there is room', async () => {
