@@ -10,7 +10,7 @@ import { connect as connectTls } from 'node:tls'
 import { simpleParser } from 'mailparser'
 import { HEARTBEAT_MS } from '#features/events/stream.ts'
 import { MiB } from '#platform/units.ts'
-import { at } from '#test/support/api.ts'
+import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
@@ -22,6 +22,8 @@ const OWN = 'mail.example.com'
 const LINKS = 'links.example.com'
 const TARGET = 'https://shop.test/order?item=1'
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
+/** A proxy before the proxy. */
+const FRONT = '127.0.0.3'
 /** What a stranger writes who would like to be somebody else. */
 const FORGED = {
   'x-forwarded-for': '198.51.100.7, 127.0.0.1',
@@ -56,7 +58,7 @@ interface Site extends AsyncDisposable {
   /** host:port where the service listens. */
   readonly upstream: string
   /** An email as its receiver has it, with the URLs that are in its HTML. */
-  receive(request: Record<string, unknown>): Promise<{ id: string; raw: string; urls: URL[] }>
+  receive(request: Record<string, unknown>, options?: ApiOptions): Promise<{ id: string; raw: string; urls: URL[] }>
   /** What is told of opens and clicks, once there are as many: kind and address of who it was. */
   told(id: string, count: number): Promise<unknown[]>
 }
@@ -70,7 +72,7 @@ async function startSite(): Promise<Site> {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(sink.port),
       TASSIS_PUBLIC_URL: `https://${OWN}`,
-      TASSIS_TRUSTED_PROXIES: '127.0.0.1',
+      TASSIS_TRUSTED_PROXIES: `127.0.0.1,${FRONT}`,
     },
   })
   await setLinks(service, 'sender.test', LINKS)
@@ -80,8 +82,8 @@ async function startSite(): Promise<Site> {
     service,
     dns,
     upstream: new URL(service.url).host,
-    async receive(given) {
-      const { id } = await service.accepted({ html_body: `<a href="${TARGET}">Order</a>`, ...given })
+    async receive(given, options) {
+      const { id } = await service.accepted({ html_body: `<a href="${TARGET}">Order</a>`, ...given }, options)
       // Its Message-ID has the id; mail of other tests may come meanwhile.
       const { raw } = await eventually(() => sink.messages.find((message) => message.raw.includes(id)))
       const { html } = await simpleParser(Buffer.from(raw, 'latin1'))
@@ -202,6 +204,17 @@ async function expectLiveStream(site: Site, proxy: ReverseProxy): Promise<void> 
   })
 }
 
+/** Under a tracking host, a link of mail of another account leads nowhere: the proxy has handed the name on. */
+async function expectOwnLinksOnly({ service, receive }: Site, proxy: ReverseProxy): Promise<void> {
+  const other = await service.newAccount()
+  await service.addDomain(other, 'other.test')
+  const key = await service.newKey([], other)
+  const { urls } = await receive({ from: 'eve@other.test', tracking: true }, { key })
+  const [{ hostname, pathname } = new URL('none:')] = urls
+  const under = await Promise.all([OWN, LINKS].map((host) => ask(proxy, host, pathname)))
+  expect([hostname, ...under.map(({ status }) => status)]).toEqual([OWN, 302, 404])
+}
+
 /** Sends an attachment through the proxy. */
 async function attach({ service }: Site, proxy: ReverseProxy, bytes: number): Promise<unknown> {
   const content = Buffer.alloc(bytes, 7).toString('base64')
@@ -274,6 +287,8 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
     expect((await ask(caddy, OWN, '/healthz')).status).toBe(200)
   })
 
+  test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, caddy))
+
   test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, caddy))
 
   test('attachments of 25 MiB arrive', async () => expect(await attach(site, caddy, 25 * MiB)).toEqual([202, true]))
@@ -298,16 +313,17 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
 describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   let site: Site
   let nginx: ReverseProxy
+  const startPrinted = (change = (snippet: string) => snippet): Promise<ReverseProxy> => {
+    const [snippet = '', own = '', links = ''] = blocks('nginx')
+    const files = {
+      'snippets/tassis.conf': change(snippet).replaceAll('127.0.0.1:8080', site.upstream),
+      'conf.d/tassis.conf': own + links,
+    }
+    return startNginx(files, [OWN, LINKS])
+  }
   beforeAll(async () => {
     site = await startSite()
-    const [snippet = '', own = '', links = ''] = blocks('nginx')
-    nginx = await startNginx(
-      {
-        'snippets/tassis.conf': snippet.replaceAll('127.0.0.1:8080', site.upstream),
-        'conf.d/tassis.conf': own + links,
-      },
-      [OWN, LINKS],
-    )
+    nginx = await startPrinted()
   })
   afterAll(async () => {
     await nginx?.[Symbol.asyncDispose]()
@@ -336,8 +352,27 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
     expect((await ask(nginx, OWN, '/healthz')).status).toBe(200)
   })
 
+  test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, nginx))
+
   test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, nginx))
 
   test('attachments over the 1 MiB that nginx allows by itself arrive', async () =>
     expect(await attach(site, nginx, 2 * MiB)).toEqual([202, true]))
+
+  test('behind another proxy the visitor is whom that one saw, whatever he writes', async () => {
+    await using behind = await startPrinted((snippet) =>
+      snippet.replace('X-Forwarded-For $remote_addr', 'X-Forwarded-For $proxy_add_x_forwarded_for'),
+    )
+    for (const [from, forwarded, visitor] of [
+      [FRONT, `${FORGED['x-forwarded-for']}, 127.0.0.2`, '127.0.0.2'],
+      [FRONT, `${FORGED['x-forwarded-for']}, 2001:db8::7`, '2001:db8::7'],
+      // Past that other one.
+      ['127.0.0.2', FORGED['x-forwarded-for'], '127.0.0.2'],
+    ] as const) {
+      const { id, urls } = await site.receive({ tracking: true })
+      const { pathname } = urls[0] ?? new URL('none:')
+      await ask(behind, LINKS, pathname, { from, headers: { 'x-forwarded-for': forwarded } })
+      expect(await site.told(id, 1)).toEqual([['clicked', visitor]])
+    }
+  })
 })
