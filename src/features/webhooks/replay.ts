@@ -53,8 +53,8 @@ const sql = prepared((db) => ({
 }))
 
 /**
- * Queues a delivery of the webhook again, due now. Throws 404, 409 `webhook_inactive`, 409 `event_gone` when nothing is left to tell, and 429 for a
- * test event as `sendTestEvent`.
+ * Queues a delivery of the webhook again, due now. Throws 404, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such
+ * events any more, 409 `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
  * @param find finds the webhook of `id`
  */
 export async function replayDelivery(
@@ -69,6 +69,7 @@ export async function replayDelivery(
     const webhook = find(tx.db, actor.accountId, id)
     const { seq, event, payload, uuid } = getDelivery(tx.db, webhook, deliveryId)
     requireActive(webhook)
+    requireSubscribed(webhook, event)
     const now = app.clock.now()
     if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
     requireRoom(tx, webhook, 1)
@@ -84,10 +85,20 @@ export async function replayDelivery(
   })
 }
 
+/** An attempt at anything else would end before it began. */
+function requireSubscribed(webhook: Webhook, event: string): void {
+  if (event !== TEST_EVENT && !webhook.events.includes(event))
+    throw conflict(
+      'event_not_subscribed',
+      `The webhook does not subscribe to "${event}" any more; add it to its events with a PUT, then this can be sent again.`,
+    )
+}
+
 /** Before the transaction, since a payload may be read from files. Should it go right after, the attempt says so. */
 function requireKept(app: App, webhook: Webhook, deliveryId: string): void {
-  const { seq, payload } = getDelivery(app.db, webhook, deliveryId)
+  const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
   requireActive(webhook)
+  requireSubscribed(webhook, event)
   if (payload === null && (seq === null || !payloadOf(app, webhook.accountId, seq)))
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }

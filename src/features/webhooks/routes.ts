@@ -165,7 +165,8 @@ export const webhookRoutes = (app: App) =>
         response: { 202: One(DeliveryRecord) },
         detail: {
           summary: 'Replay a delivery',
-          description: 'Makes a new delivery with the same body, due now. 409 while the webhook is off.',
+          description:
+            'Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more.',
           tags,
           ...requires('webhooks:write'),
         },

@@ -219,6 +219,21 @@ describe('a delivery', () => {
     expect(payloads[0]).toEqual(payloads[1] ?? { payload: '' })
   })
 
+  test('of an event that the webhook does not subscribe to any more is a 409, not a delivery that cannot go', async () => {
+    await using service = await createWebhookApi()
+    const { api, addWebhook, put, finish, deliveries } = service
+    const { id } = await addWebhook()
+    await someEvents(service)
+    finish(id, { event: 'bounced', status: 2, seq: 5 })
+    const [failed] = await deliveries(id)
+    await put(id, { events: ['sent'] })
+    const replay = () => api('POST', `/v1/webhooks/${id}/deliveries/${failed?.['id']}/replay`)
+    expectRefusal(await replay(), 409, 'event_not_subscribed')
+    expect(await deliveries(id)).toEqual([failed ?? {}])
+    await put(id, { events: ['sent', 'bounced'] })
+    replayed(await replay())
+  })
+
   test('whose event is gone, or that is of another webhook, is not replayed', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries } = service
