@@ -23,7 +23,7 @@ import {
   unknownLinkPage,
 } from './page.ts'
 import { type Texts, textsFor } from './texts.ts'
-import { openToken, type UnsubscribeFacts } from './token.ts'
+import { LONGEST_TOKEN, openToken, type UnsubscribeFacts } from './token.ts'
 import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from './unsubscribe.ts'
 
 /**
@@ -32,6 +32,9 @@ import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from '
  */
 const WAYS_BACK: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 
+/** Of a token with what may have come into it. */
+const MOST_CHARACTERS = 2 * LONGEST_TOKEN
+
 const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
@@ -39,7 +42,7 @@ const hidden = { hide: true }
 export function unsubscribePages(app: App) {
   const waysBack = createRateLimiter(app.clock)
 
-  const factsOf = (token: string): UnsubscribeFacts | undefined => openToken(app.keys, token)
+  const factsOf = (token: string): UnsubscribeFacts | undefined => openToken(app.keys, withoutDamage(token))
 
   const act = (facts: UnsubscribeFacts, action: PageAction | undefined): Promise<Standing | undefined> => {
     switch (action) {
@@ -91,6 +94,12 @@ export function unsubscribePages(app: App) {
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
+
+/**
+ * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
+ * A token has no such character, and what stays is sealed.
+ */
+const withoutDamage = (token: string): string => (token.length > MOST_CHARACTERS ? '' : token.replace(/[^\w-]/g, ''))
 
 const textsOf = (request: Request): Texts => textsFor(request.headers.get('accept-language'))
 

@@ -320,7 +320,8 @@ describe('a token that is not ours', () => {
   test.each([
     ['cut', (path: string) => path.slice(0, -1)],
     ['changed', (path: string) => path.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A'))],
-    ['followed by the > of a header', (path: string) => `${path}%3E`],
+    ['followed by more letters', (path: string) => `${path}A`],
+    ['among far too much else', (path: string) => `${path}${'.'.repeat(2_000)}`],
     ['made up', () => '/u/nonsense'],
     ['far too long', () => `/u/${'A'.repeat(6_000)}`],
     ['no UTF-8', () => '/u/%E0%A4%A'],
@@ -343,13 +344,19 @@ test('a link that was cut before its token, or has something behind it, leads pe
   }
 })
 
-test('a link still works that was percent-encoded on its way, or has a slash at its end', async () => {
-  const path = await service.link()
-  const encoded = path.slice('/u/'.length).replace(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`)
-  expect((await ask(service, 'POST', `/u/${encoded}`, ...FORM)).status).toBe(200)
-  expect(service.suppressions()).toEqual([unsubscribed(null)])
-  await press(service, `${path}/`, 'resubscribe')
-  expect(service.suppressions()).toEqual([])
+describe('a link still works', () => {
+  const damages: readonly (readonly [how: string, damage: (token: string) => string])[] = [
+    ['percent-encoded', (token) => token.replace(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`)],
+    ['with a slash at its end', (token) => `${token}/`],
+    ['followed by the > of a header', (token) => `${token}%3E`],
+    ['followed by a bracket and a full stop', (token) => `${token}).`],
+    ['folded as quoted-printable does it', (token) => `${token.slice(0, 60)}=%0D%0A${token.slice(60)}`],
+  ]
+  test.each(damages)('%s', async (_, damage) => {
+    const path = `/u/${damage((await service.link()).slice('/u/'.length))}`
+    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect(service.suppressions()).toEqual([unsubscribed(null)])
+  })
 })
 
 test('a page is in the language that its reader asks for, and says so; what its buttons send is the same', async () => {
