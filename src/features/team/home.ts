@@ -32,9 +32,9 @@ const isBrowser = ({ headers }: Request): boolean => /\btext\/html\b/i.test(head
 
 const triedPage = (capturedPath: string) =>
   peoplePage(
-    'Tassis runs',
-    html`<p>It captures mail: nothing that is sent leaves this machine.</p>
+    'It runs',
+    html`<p>Tassis captures mail here: nothing that is sent leaves this machine.</p>
 <p><a href="${capturedPath}">Captured mail</a></p>
 <p><a href="/docs">Documentation of the API</a></p>
-<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
+<p><a href="${LOGIN_PATH}">Sign in</a>, as a user whom <code>tassis users create</code> made</p>`,
   )
