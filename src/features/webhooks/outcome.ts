@@ -171,6 +171,8 @@ function tellInbound(
 
 /** Ends what cannot be told, because its event cannot be read; it stays in the history, from which it can be replayed. Counts for nothing. */
 export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, at: Millis): void {
+  // Deleted meanwhile: nobody would take the row away again.
+  if (!sql(tx.db).state.get(webhook.id)) return
   const attempts = tried.kind === 'event' ? 1 : tried.attempts
   const error = 'The event could not be read.'
   const result = { kind: 'permanent', at, durationMs: 0, statusCode: null, response: null, error } as const

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { rotateSecret } from '#features/webhooks/secret.ts'
+import { trimWebhookHistory } from '#features/webhooks/trim.ts'
 import { giveWay } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -207,6 +208,7 @@ describe('the retry ladder', () => {
       expect(delays[index]).toBeGreaterThanOrEqual(step)
       expect(delays[index]).toBeLessThanOrEqual(step + seconds(5))
     }
+    expect(delays).not.toEqual(steps)
     const [last] = await eventually(() => {
       const all = service.deliveries(webhook)
       return all[0]?.status === 'undeliverable' ? all : undefined
@@ -356,7 +358,10 @@ describe('an endpoint that does not answer', () => {
     service.receiver.answer('hang')
     await tellMany(service, 1)
     await service.receiver.received(1)
-    service.clock.advance(seconds(10))
+    service.clock.advance(seconds(10) - 1)
+    await service.app.commit.barrier()
+    expect(service.webhooks?.inFlight).toBe(1)
+    service.clock.advance(1)
     expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'pending', attempts: 1, statusCode: null }])
   })
 })
@@ -775,6 +780,22 @@ describe('a read that fails', () => {
     ])
     expect(await record(service, webhook)).toMatchObject({ failure_count: 0 })
     expect(service.receiver.requests).toHaveLength(1)
+  })
+
+  test('of a damaged event leaves nothing of a webhook that is deleted meanwhile', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
+    service.app.db.run("UPDATE events SET data = '{' WHERE seq = ?", [seq])
+    service.release()
+    await service.api('DELETE', `/v1/webhooks/${webhook.id}`)
+    await trimWebhookHistory(service.app)
+    await eventually(() => {
+      if (service.webhooks?.inFlight !== 0) service.clock.advance(seconds(1))
+      return service.webhooks?.inFlight === 0
+    })
+    const left = service.app.db.query('SELECT id FROM webhooks UNION ALL SELECT id FROM webhook_deliveries').all()
+    expect(left).toEqual([])
   })
 
   test('of a webhook is made again', async () => {
