@@ -1,5 +1,5 @@
 /** @module A whole service in a temporary data directory, for tests: real database, real Workers, real sockets. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
@@ -12,11 +12,15 @@ import {
   startDelivery,
   startInbound,
 } from '#app/create.ts'
+import { migrations } from '#app/migrations.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
 import type { Plan } from '#features/accounts/plans.ts'
 import type { Actor, App } from '#features/app.ts'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { loadConfig } from '#platform/config.ts'
+import { createMasterKeyFile } from '#platform/crypto.ts'
+import { migrate } from '#platform/db/migrate.ts'
+import { openDatabase } from '#platform/db/open.ts'
 
 export interface TestApp extends AsyncDisposable {
   readonly app: App
@@ -54,6 +58,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...(options.receives && { TASSIS_INBOUND_ADDR: '127.0.0.1:0' }),
     ...options.settings,
   })
+  if (!options.dataDir && config.masterKeyFile === '') fillDataDirectory(dataDir, config.masterKey === '')
   const opened = openApp(config, options)
   const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
@@ -77,6 +82,37 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
       await opened.close()
       if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true })
     },
+  }
+}
+
+let isFirst = true
+let migrated: Uint8Array | undefined
+
+/**
+ * Puts the database as the migrations leave it into a new data directory, with a master key of its own: migrations are most of what an opening costs. The
+ * first directory of a process is left to them.
+ */
+function fillDataDirectory(dataDir: string, needsKey: boolean): void {
+  if (isFirst) {
+    isFirst = false
+    return
+  }
+  migrated ??= migratedDatabase()
+  writeFileSync(join(dataDir, 'tassis.db'), migrated)
+  if (needsKey) createMasterKeyFile(join(dataDir, 'master.key'))
+}
+
+function migratedDatabase(): Uint8Array {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-migrated-'))
+  try {
+    const path = join(folder, 'tassis.db')
+    const db = openDatabase(path)
+    migrate(db, migrations)
+    // The last to close it moves the WAL into it.
+    db.close()
+    return readFileSync(path)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
 }
 
