@@ -5,6 +5,7 @@ import { suppress, unsuppress } from '#features/suppressions/suppress.ts'
 import { unsubscribeToken } from '#features/unsubscribe/token.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
+import { UNVERIFIED } from '#test/support/email-api.ts'
 import { ADDRESS, ask, createUnsubscribable, press, type RequestBody, type Unsubscribable } from './fixture.ts'
 
 let service: Unsubscribable
@@ -115,6 +116,13 @@ describe('a one-click POST of RFC 8058', () => {
     expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
+})
+
+test('a link of sandbox mail works, and is told, but is no figure', async () => {
+  const path = await service.link({ from: `ada@${UNVERIFIED}` })
+  expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+  expect([service.suppressions().length, service.events().length]).toEqual([1, 1])
+  expect(service.app.db.query('SELECT unsubscribes FROM daily_figures').all()).toEqual([])
 })
 
 describe('what a link stops', () => {
