@@ -26,6 +26,8 @@ export interface Caddy extends ReverseProxy {
 }
 
 const START_TRIES = 3
+/** Debian has servers where users that are not root do not look. */
+const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`
 
 /**
  * Whether tests with a proxy can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_PROXIES` is `true`): then they
@@ -33,7 +35,7 @@ const START_TRIES = 3
  */
 export function isProxyAvailable(program: 'caddy' | 'nginx'): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_PROXIES'] === 'true') return true
-  const isInstalled = Bun.which(program) !== null
+  const isInstalled = Bun.which(program, { PATH }) !== null
   if (!isInstalled) console.warn(`Tests with ${program} are skipped: the package ${program} is not installed`)
   return isInstalled
 }
@@ -157,7 +159,7 @@ async function start<Ports>(
     writeFileSync(logFile, '')
     const child = Bun.spawn(command, {
       cwd: folder,
-      env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+      env: { PATH, HOME: folder },
       stdin: 'ignore',
       stdout: 'ignore',
       stderr: Bun.file(logFile),

@@ -144,7 +144,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Remove the host name of tracked links',
           description:
-            'Links in future mail have the host of the service. Keep the CNAME as long as older mail may be read.',
+            'Links in future mail have the host of the service. Links in older mail need the CNAME still; keep it only below a domain that you keep verified here, since otherwise another account may set the host.',
           tags,
           ...requires('domains:write'),
         },
