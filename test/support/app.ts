@@ -1,4 +1,5 @@
 /** @module A whole service in a temporary data directory, for tests: real database, real Workers, real sockets. */
+import type { Database } from 'bun:sqlite'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -86,28 +87,32 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
 }
 
 let isFirst = true
-let migrated: Uint8Array | undefined
+let made: readonly { readonly name: string; readonly bytes: Uint8Array }[] | undefined
 
 /**
- * Puts the database as the migrations leave it into a new data directory, with a master key of its own: migrations are most of what an opening costs. The
- * first directory of a process is left to them.
+ * Puts the databases as the migrations leave them into a new data directory, with a master key of its own: migrations, and waiting for the disk, are most of
+ * what an opening costs. The first directory of a process is left to the service.
  */
 function fillDataDirectory(dataDir: string, needsKey: boolean): void {
   if (isFirst) {
     isFirst = false
     return
   }
-  migrated ??= migratedDatabase()
-  writeFileSync(join(dataDir, 'tassis.db'), migrated)
+  made ??= [
+    { name: 'tassis.db', bytes: newDatabase((db) => migrate(db, migrations)) },
+    { name: 'capture.db', bytes: newDatabase() },
+  ]
+  for (const { name, bytes } of made) writeFileSync(join(dataDir, name), bytes)
   if (needsKey) createMasterKeyFile(join(dataDir, 'master.key'))
 }
 
-function migratedDatabase(): Uint8Array {
-  const folder = mkdtempSync(join(tmpdir(), 'tassis-migrated-'))
+/** The file of a database of ours. */
+function newDatabase(fill: (db: Database) => void = () => undefined): Uint8Array {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-made-'))
   try {
-    const path = join(folder, 'tassis.db')
+    const path = join(folder, 'made.db')
     const db = openDatabase(path)
-    migrate(db, migrations)
+    fill(db)
     // The last to close it moves the WAL into it.
     db.close()
     return readFileSync(path)
