@@ -398,4 +398,9 @@ test("another account's webhook and its deliveries are a 404", async () => {
     ['POST', `/deliveries/${delivery}/replay`],
   ] as const)
     expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, undefined, { key }), 404, 'webhook_not_found')
+  // Whatever is sent.
+  for (const change of [HOOK, { url: 'http://no.test/', events: ['none'] }]) {
+    const put = await api('PUT', `/v1/webhooks/${id}`, { ...change, is_active: true }, { key })
+    expectRefusal(put, 404, 'webhook_not_found')
+  }
 })
