@@ -121,6 +121,8 @@ test('either header is enough, and both may say the same', async () => {
 const STATUSES: Readonly<Record<string, number>> = {
   // To programs, which these requests come from.
   'GET /': 404,
+  // The page of a link that is not complete.
+  'GET /u': 404,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,

@@ -593,6 +593,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /t/*',
   'GET /confirm/{token}',
   'POST /confirm/{token}',
+  'GET /u',
+  'GET /u/*',
   'GET /u/{token}',
   'POST /u/{token}',
   'GET /subscribe/{slug}',
