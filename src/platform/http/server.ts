@@ -154,11 +154,15 @@ const requestAt = (url: string, request: Request): Request =>
   new Request(url, { method: request.method, headers: request.headers, body: request.body, signal: request.signal })
 
 /**
- * The URL as Elysia can route it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a usable Host
- * reaches us as a bare path.
+ * The URL as Elysia can route it, and as handlers can read it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a
+ * usable Host reaches us as a bare path, or with a host that no URL can have, such as `xn--`.
  */
 function routableUrl(url: string): string {
-  const absolute = url.startsWith('/') ? `http://localhost${url}` : url
+  const absolute = url.startsWith('/')
+    ? `http://localhost${url}`
+    : URL.canParse(url)
+      ? url
+      : `http://localhost${pathOf(url)}`
   const pathStart = absolute.indexOf('/', absolute.indexOf('://') + 3)
   if (pathStart === -1 || absolute.charCodeAt(pathStart + 1) !== 47) return absolute
   return absolute.slice(0, pathStart) + absolute.slice(pathStart).replace(/^\/+/, '/')

@@ -395,7 +395,18 @@ describe('under the tracking host', () => {
   test('of its account, our own host, and hosts that are nobody’s a link leads on and counts', async () => {
     await using email = await createHosts()
     const hosts = [OWN, 'Links.Sender.test.:8443', 'mail.tassis.test', 'mail.tassis.test:8443', 'localhost:8080']
-    const all = [...hosts, '127.0.0.1', '[::1]:8080', 'proxy.internal', 'victim.test', 'x.links.victim.test', 'a@b', '']
+    const all = [
+      ...hosts,
+      '127.0.0.1',
+      '[::1]:8080',
+      'proxy.internal',
+      'victim.test',
+      'x.links.victim.test',
+      'a@b',
+      '',
+      'xn--',
+      '[::1',
+    ]
     for (const host of all) expect([host, await email.under(host)]).toEqual([host, [200, 302]])
     expect(await email.links()).toMatchObject({ data: [{ clicks: all.length }] })
   })
