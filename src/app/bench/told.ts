@@ -9,6 +9,7 @@ import { createWebhook } from '#features/webhooks/change.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { CommandError } from '../cli/operation.ts'
+import { openApp } from '../create.ts'
 import { HOOK_HOST, type HookCount } from './hook-receiver.ts'
 import type { GetJob, LoadResult } from './load.ts'
 import { type ChildProcess, startSelf, usageOf } from './processes.ts'
@@ -57,18 +58,9 @@ export async function prepareTold(folder: string, config: Config, events: number
   const certificate = makeCertificate(folder)
   const receiver = startSelf([HOOK_RECEIVER_COMMAND, certificate.certFile, certificate.keyFile])
   const ports = JSON.parse(await receiver.line()) as { port: number; dnsPort: number }
-  const paths: string[] = []
   await seedDataDirectory(config, events, async (app, account) => {
     const url = `https://${HOOK_HOST}:${ports.port}/hook`
     await createWebhook(app, operatorFor(account), { url, events: ['sent'] })
-    const sent = app.db.query<{ id: number; at: number }, [number]>(
-      'SELECT recipients.id AS id, created_at AS at FROM recipients JOIN emails ON emails.id = email_id ORDER BY recipients.id LIMIT ?',
-    )
-    const tag = accountTag(account.uuid)
-    for (const { id, at } of sent.all(REDIRECTS)) {
-      const recipient = { account: tag, recipientId: id, day: dayOf(at) }
-      paths.push(linkUrl(app.keys.subkey('tracking'), '', recipient, LINK_TARGET))
-    }
   })
   return {
     dataDir: config.dataDir,
@@ -76,8 +68,27 @@ export async function prepareTold(folder: string, config: Config, events: number
     dnsPort: ports.dnsPort,
     certFile: certificate.certFile,
     events,
-    paths,
+    paths: await linksIn(config),
     [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose](),
+  }
+}
+
+/** Paths of links, each of another recipient of the seeded emails. */
+async function linksIn(config: Config): Promise<string[]> {
+  const opened = openApp(config)
+  try {
+    const { db, keys } = opened.app
+    const sent = db.query<{ uuid: Uint8Array; recipientId: number; at: number }, [number]>(
+      `SELECT accounts.uuid AS uuid, recipients.id AS recipientId, emails.created_at AS at FROM recipients JOIN emails ON emails.id = email_id
+       JOIN accounts ON accounts.id = account_id ORDER BY recipients.id LIMIT ?`,
+    )
+    return sent
+      .all(REDIRECTS)
+      .map(({ uuid, recipientId, at }) =>
+        linkUrl(keys.subkey('tracking'), '', { account: accountTag(uuid), recipientId, day: dayOf(at) }, LINK_TARGET),
+      )
+  } finally {
+    await opened.close()
   }
 }
 
