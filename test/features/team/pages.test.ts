@@ -94,7 +94,7 @@ describe('the pages of people', () => {
     )
     const at = (host: string, path: string, method = 'GET') =>
       fetch(`${service.url}${path}`, { method, headers: { host } }).then(({ status }) => status)
-    for (const path of ['/login', '/reset-password', '/join']) {
+    for (const path of ['/login', '/reset-password', '/join', '/webhooks']) {
       expect(await at('links.sender.test', path)).toBe(404)
       expect(await at('links.sender.test', path, 'POST')).toBe(404)
     }
