@@ -64,7 +64,7 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
   const again = await importFile(exported.stdout)
   expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 on the list before, 0 wrong.\n'])
   for (const [content, message] of [
-    ['colour\nred\n', /no column "colour"/],
+    ['colour\nred\n', /no column email_address among "colour"/],
     [new Uint8Array([0x61, 0xe9]), /not in UTF-8/],
   ] as const) {
     const refused = await importFile(content)
@@ -72,8 +72,9 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
     expect(refused.stderr).toMatch(message)
   }
   const piped = (content: string | Uint8Array) => tassis(['suppressions', 'import', '-'], data.settings, content)
-  expect((await piped('Email\na@x.test\nu1@x.test\n')).stdout).toBe(
-    '2 lines: 1 imported, 1 on the list before, 0 wrong.\n',
+  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
+  expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
+    '2 lines: 1 imported, 1 on the list before, 0 wrong.\nPassed over: Opt-out.\n',
   )
   expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: What was piped in is not in UTF-8/)
   const missing = await tassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)

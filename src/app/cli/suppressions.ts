@@ -51,8 +51,8 @@ const remove = operation(
 
 const importFile = operation(
   'suppressions.import',
-  ({ opened: { app } }, { account, csv }: AccountOption & { readonly csv: string }) =>
-    importSuppressions(app, operatorOf(app, account), Buffer.from(csv)),
+  ({ opened: { app } }, { account, csv, reason }: AccountOption & { readonly csv: string; readonly reason?: string }) =>
+    importSuppressions(app, operatorOf(app, account), Buffer.from(csv), reason),
 )
 
 const exportPart = operation(
@@ -131,22 +131,25 @@ export function addSuppressionCommands(program: Command): void {
       suppressions
         .command('import <file>')
         .description(
-          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason and stream; exit code 1 when a line is wrong',
+          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 when a line is wrong',
         ),
     ),
-  ).action(async (file: string, options: Options) => {
-    const { config } = loadConfig()
-    const input = { ...accountOf(options), csv: readCsvFile(file, config.maxBodyBytes) }
-    const result = await withData(config, (call) => call(importFile, input))
-    report(options, result, ({ data, errors }) =>
-      [
-        `${counted(data.total, 'line')}: ${data.imported} imported, ${data.already_suppressed} on the list before, ${data.invalid} wrong.`,
-        ...errors.map(({ line, error }) => `  line ${line}: ${printable(error)}`),
-        ...(data.invalid > errors.length ? [`  … and ${data.invalid - errors.length} more`] : []),
-      ].join('\n'),
-    )
-    if (result.data.invalid > 0) process.exitCode = 1
-  })
+  )
+    .option('--reason <text>', 'of the lines that have none', 'manual')
+    .action(async (file: string, options: Options & { reason: string }) => {
+      const { config } = loadConfig()
+      const input = { ...accountOf(options), csv: readCsvFile(file, config.maxBodyBytes), reason: options.reason }
+      const result = await withData(config, (call) => call(importFile, input))
+      report(options, result, ({ data, errors }) =>
+        [
+          `${counted(data.total, 'line')}: ${data.imported} imported, ${data.already_suppressed} on the list before, ${data.invalid} wrong.`,
+          ...(data.ignored_columns.length > 0 ? [`Passed over: ${printable(data.ignored_columns.join(', '))}.`] : []),
+          ...errors.map(({ line, error }) => `  line ${line}: ${printable(error)}`),
+          ...(data.invalid > errors.length ? [`  … and ${data.invalid - errors.length} more`] : []),
+        ].join('\n'),
+      )
+      if (result.data.invalid > 0) process.exitCode = 1
+    })
   withAccount(suppressions.command('export').description('print all as CSV')).action(async (options: AccountOption) => {
     await withData(loadConfig().config, async (call) => {
       for (let after: number | undefined = 0; after !== undefined; ) {

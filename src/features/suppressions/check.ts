@@ -65,27 +65,32 @@ export interface Covered {
 }
 
 /** Why the account may not send this email to the address; undefined when it may. A reason that stops all mail comes first. */
-export function suppressionOf(
-  db: Database,
-  { accountId, address, transactional, streamId, listId }: Covered,
-): { reason: string } | undefined {
-  const key = suppressionKey(address)
+export function suppressionOf(db: Database, covered: Covered): { reason: string } | undefined {
+  const { accountId, transactional, streamId, listId } = covered
+  const key = suppressionKey(covered.address)
   const listed = listedForm(db, accountId, key)
-  const rows = sql(db).ofAddress.all(accountId, listed, FEW)
+  // An address has both forms when it was put on the list again, and then an older export with its hash was imported.
+  const rows = listed === key ? rowsOf(db, key, covered) : [...rowsOf(db, listed, covered), ...rowsOf(db, key, covered)]
   if (rows.length === 0) return undefined
-  const ofAll = rows.find(({ covers }) => covers === coverageCode('all'))
+  const ofAll = rows.find(isOfAll)
   if (ofAll || transactional) return ofAll
-  // A stream each: an account can have as many as it likes.
-  const found =
-    rows.length === FEW
-      ? sql(db).chosen.all(accountId, listed, coverageCode('marketing'), streamId, listId ?? EVERY)
-      : rows.filter(
-          (row) =>
-            (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
-        )
+  const found = rows.filter(
+    (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
+  )
   const ofPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
   if (ofPart || found.length === 0) return ofPart
   return listId !== undefined && isOptedIn(db, { accountId, addressKey: key, listId }) ? undefined : found[0]
+}
+
+const isOfAll = ({ covers }: Row): boolean => covers === coverageCode('all')
+
+/** The rows of one form of an address among which is each that stops the email. */
+function rowsOf(db: Database, form: string, { accountId, streamId, listId }: Covered): Row[] {
+  const rows = sql(db).ofAddress.all(accountId, form, FEW)
+  // A stream each: an account can have as many as it likes.
+  return rows.length < FEW || rows.some(isOfAll)
+    ? rows
+    : sql(db).chosen.all(accountId, form, coverageCode('marketing'), streamId, listId ?? EVERY)
 }
 
 /** Whether an address confirmed a list after it had left all of them, so that leaving all of them does not stop the mail of this one. */

@@ -4,10 +4,13 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { invalid } from '#platform/errors.ts'
+import { requireOpenAccount } from '../accounts/close.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findListRow } from '../contacts/lists.ts'
 import { findStream } from '../streams/streams.ts'
 import { UNSUBSCRIBE } from './check.ts'
+import type { Columns } from './columns.ts'
 import { type CsvLine, readCsv } from './csv.ts'
 import { suppress } from './suppress.ts'
 import { coverageOf, parseListed, parseReason } from './suppressions.ts'
@@ -19,6 +22,8 @@ export interface Imported {
   invalid: number
   /** Lines in all, without the header and empty ones. */
   total: number
+  /** Names of the columns that were passed over, in their order. */
+  ignored_columns: string[]
 }
 
 export interface LineError {
@@ -31,20 +36,31 @@ export interface LineError {
 const SLICE = 250
 const MOST_ERRORS = 100
 
-/** Imports a file. Throws 422 `invalid_csv` before anything is stored. */
+/**
+ * Imports a file. Throws 422, `invalid_csv` for the file, before anything is stored, and 404 when the account was deleted meanwhile.
+ * @param defaultReason of the lines that have none; left out: manual
+ */
 export async function importSuppressions(
   app: App,
   actor: Actor,
   file: Uint8Array,
+  defaultReason?: string,
 ): Promise<{ data: Imported; errors: LineError[] }> {
+  const given = parseReason(defaultReason)
+  if ('error' in given) throw invalid('reason', given.error)
   // Read twice: what is wrong near the end of a file must show before its beginning is imported.
   let total = 0
-  for await (const lines of readCsv(file)) total += lines.length
-  const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total }
+  let ignored: string[] = []
+  const columnsRead = (columns: Columns): void => {
+    ignored = [...columns.ignored]
+  }
+  for await (const lines of readCsv(file, columnsRead)) total += lines.length
+  const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
   const errors: LineError[] = []
   let isStarted = false
   for await (const slice of slicesOf(readCsv(file))) {
     const results = await app.commit.write((tx) => {
+      requireOpenAccount(tx.db, actor.accountId)
       if (!isStarted) {
         audit(app, tx, actor, {
           action: 'suppression.imported',
@@ -52,7 +68,7 @@ export async function importSuppressions(
           metadata: { lines: total },
         })
       }
-      return slice.map((line) => importLine(app, tx, actor, line))
+      return slice.map((line) => importLine(app, tx, actor, line, given.reason))
     })
     isStarted = true
     for (const [index, result] of results.entries()) {
@@ -70,14 +86,20 @@ async function* slicesOf(groups: AsyncIterable<readonly CsvLine[]>): AsyncGenera
 }
 
 /** Whether the line is new on the list, or why it cannot be. */
-function importLine(app: App, tx: Tx, { accountId }: Actor, line: CsvLine): boolean | { readonly error: string } {
+function importLine(
+  app: App,
+  tx: Tx,
+  { accountId }: Actor,
+  line: CsvLine,
+  defaultReason: string,
+): boolean | { readonly error: string } {
   if (line.kind === 'broken') return { error: line.error }
   const listed = parseListed(line.email_address)
   if ('reason' in listed) return { error: listed.reason }
-  const given = parseReason(line.reason)
+  const given = parseReason(line.reason === '' ? defaultReason : line.reason)
   if ('error' in given) return given
   const { reason } = given
-  const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason) }
+  const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason), keepsFirst: true }
   if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
   if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
   if (line.stream !== '' && line.list !== '') return { error: 'It names a stream and a list; give one of them.' }

@@ -39,12 +39,21 @@ export const NewSuppressionRequest = Closed({
   }),
 })
 
+export const ImportQuery = Type.Object({
+  reason: Type.Optional(
+    Type.String({
+      description: 'Reason of the lines that have none, such as those of a list of unsubscriptions; default manual.',
+    }),
+  ),
+})
+
 export const ImportResult = Type.Object({
   data: Type.Object({
     imported: Type.Integer({ description: 'Lines that are new on the list.' }),
     already_suppressed: Type.Integer({ description: 'Lines that were on the list before; they stay as they were.' }),
     invalid: Type.Integer({ description: 'Lines that could not be taken.' }),
     total: Type.Integer({ description: 'Lines in all, without the header and empty ones.' }),
+    ignored_columns: Type.Array(Type.String(), { description: 'Names of the columns that were passed over.' }),
   }),
   errors: Type.Array(
     Type.Object({

@@ -9,7 +9,14 @@ import { allowLongWait, cutConnection, endLongWait } from '#platform/http/reques
 import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
 import { exportStream } from './export.ts'
 import { importSuppressions } from './import.ts'
-import { ImportResult, NewSuppressionRequest, SuppressionQuery, SuppressionRecord, suppressionWire } from './model.ts'
+import {
+  ImportQuery,
+  ImportResult,
+  NewSuppressionRequest,
+  SuppressionQuery,
+  SuppressionRecord,
+  suppressionWire,
+} from './model.ts'
 import { addSuppression, listSuppressions, removeSuppression } from './suppressions.ts'
 
 const tags = ['Suppressions']
@@ -91,12 +98,13 @@ export const suppressionRoutes = (app: App) =>
     )
     .post(
       '/import',
-      async ({ actor, body, request }) => {
+      async ({ actor, body, query, request }) => {
         allowLongWait(request)
         const file = body instanceof Uint8Array ? body : new Uint8Array()
-        return await importSuppressions(app, actor, file).finally(() => endLongWait(request))
+        return await importSuppressions(app, actor, file, query.reason).finally(() => endLongWait(request))
       },
       {
+        query: ImportQuery,
         response: ImportResult,
         detail: {
           summary: 'Import suppressions from CSV',
@@ -104,7 +112,7 @@ export const suppressionRoutes = (app: App) =>
             'A file that cannot be read imports nothing; lines that are wrong are told and left out. It can be imported again.',
           tags,
           ...csvBody(
-            'The first line names the columns: email_address (or email, or address), and if wanted reason (default manual), and stream (its slug) or list (its id) of the reason unsubscribe. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email_address (or email, or address), and if wanted reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are passed over, and the words of other services for a reason are known. Addresses alone, or each with a reason, need no such line. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('suppressions:write'),
         },

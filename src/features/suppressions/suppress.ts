@@ -26,6 +26,8 @@ export interface NewSuppression {
   readonly listId?: number | undefined
   /** Row id of the email that led to it. */
   readonly sourceEmailId?: number | undefined
+  /** What is on the list already keeps its reason against a complaint too: whoever adds to the list does not change it. */
+  readonly keepsFirst?: boolean
 }
 
 /** One row of the list. */
@@ -55,7 +57,7 @@ const sql = prepared((db) => ({
     'SELECT id, reason FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason NOT IN (?, ?)',
   ),
   setReason: db.prepare('UPDATE suppressions SET reason = ?, source_email_id = ? WHERE id = ?'),
-  erase: db.prepare('UPDATE suppressions SET address = ? WHERE account_id = ? AND address = ?'),
+  erase: db.prepare('UPDATE OR IGNORE suppressions SET address = ? WHERE account_id = ? AND address = ?'),
   deleteAddress: db.prepare<{ reason: string }, [number, string]>(
     'DELETE FROM suppressions WHERE account_id = ? AND address = ? RETURNING reason',
   ),
@@ -78,8 +80,9 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 
 /**
  * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay, but for
- * a complaint, which takes the place of what is neither a complaint nor a hard bounce. A suppression of all mail has neither stream nor list. The contacts of the address take the status that follows from it, also when it is there
- * already: one that was added since then can leave as well.
+ * a complaint, which takes the place of what is neither a complaint nor a hard bounce unless it `keepsFirst`. A suppression of all mail has neither stream
+ * nor list. The contacts of the address take the status that follows from it, also when it is there already: one that was added since then can leave
+ * as well.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
@@ -100,7 +103,8 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
     suppression.sourceEmailId ?? null,
     app.eventTime(),
   )
-  if (!inserted) return isOfAll && reason === COMPLAINT && becomeComplaint(tx, suppression, listed)
+  if (!inserted)
+    return isOfAll && reason === COMPLAINT && !suppression.keepsFirst && becomeComplaint(tx, suppression, listed)
   countRow(tx, accountId, reason, 1)
   return true
 }
@@ -169,8 +173,9 @@ export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
 
 /** Takes everything about an address off the list, but leaves its contacts as they are; returns the reasons that it was there for. */
 export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
-  const reasons = sql(tx.db)
-    .deleteAddress.all(accountId, listedForm(tx.db, accountId, suppressionKey(address)))
+  const addressKey = suppressionKey(address)
+  const reasons = [...new Set([listedForm(tx.db, accountId, addressKey), addressKey])]
+    .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form))
     .map(({ reason }) => reason)
   for (const reason of reasons) countRow(tx, accountId, reason, -1)
   return reasons
@@ -180,5 +185,9 @@ export function unsuppressAddress(tx: Tx, accountId: number, address: string): s
 export function eraseSuppressed(tx: Tx, accountId: number, address: string): number {
   const addressKey = suppressionKey(address)
   const form = eraseListed(tx.db, accountId, addressKey)
-  return sql(tx.db).erase.run(form, accountId, addressKey).changes
+  const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
+  // What the hash says already, from an export that was imported.
+  const twice = sql(tx.db).deleteAddress.all(accountId, addressKey)
+  for (const { reason } of twice) countRow(tx, accountId, reason, -1)
+  return changes + twice.length
 }

@@ -6,6 +6,7 @@ import { prepared } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { requireOpenAccount } from '../accounts/close.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { isErasedForm, listedForm } from '../contacts/listed-form.ts'
 import { bringBackContacts } from '../contacts/status.ts'
@@ -43,11 +44,11 @@ const sql = prepared((db) => ({
   pageOfReason: db.prepare<Suppression, [number, string, number, number]>(
     PAGE('suppressions_reason', 'account_id = ? AND reason = ?'),
   ),
-  pageOfAddress: db.prepare<Suppression, [number, string, string | null, number, number]>(
-    PAGE('suppressions_address', 'account_id = ? AND address = ? AND reason = coalesce(?, reason)'),
+  pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number]>(
+    PAGE('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
   ),
-  countOfAddress: db.prepare<{ n: number }, [number, string, string | null]>(
-    'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address = ? AND reason = coalesce(?, reason)',
+  countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
+    'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
   ),
   counter: db.prepare<{ value: number }, [number, string]>(
     'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
@@ -75,10 +76,11 @@ export function listSuppressions(
 ): { suppressions: Suppression[]; total: number } {
   const statements = sql(db)
   if (address !== undefined) {
-    const key = listedForm(db, accountId, suppressionKey(address))
+    const key = suppressionKey(address)
+    const forms = [listedForm(db, accountId, key), key] as const
     return {
-      suppressions: statements.pageOfAddress.all(accountId, key, reason ?? null, limit, offset),
-      total: statements.countOfAddress.get(accountId, key, reason ?? null)?.n ?? 0,
+      suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, limit, offset),
+      total: statements.countOfAddress.get(accountId, ...forms, reason ?? null)?.n ?? 0,
     }
   }
   const metric = reason === undefined ? TOTAL_METRIC : reasonMetric(reason)
@@ -133,8 +135,9 @@ export function addSuppression(
   const { accountId } = actor
   const covers = coverageOf(reason)
   return app.commit.write((tx) => {
+    requireOpenAccount(tx.db, accountId)
     const address = listedForm(tx.db, accountId, suppressionKey(listed.address))
-    if (suppress(app, tx, { accountId, address, reason, covers })) {
+    if (suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })) {
       audit(app, tx, actor, {
         action: 'suppression.created',
         resourceType: 'suppression',

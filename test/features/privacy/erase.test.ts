@@ -410,7 +410,13 @@ test('an erased address stays suppressed under a keyed hash, by which it is foun
     headers: { authorization: `Bearer ${service.key}`, 'content-type': 'text/csv' },
     body: csv,
   })
-  expect(at(await imported.json(), 'data')).toEqual({ imported: 0, already_suppressed: 1, invalid: 0, total: 1 })
+  expect(at(await imported.json(), 'data')).toEqual({
+    imported: 0,
+    already_suppressed: 1,
+    invalid: 0,
+    total: 1,
+    ignored_columns: [],
+  })
   expect((await service.api('DELETE', `/v1/suppressions/${KEY}`)).status).toBe(204)
   expect(await listed()).toEqual([])
   expect(await service.accepted({ to: ADA })).toMatchObject({ status: 'queued' })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { suppressionKey, suppressionOf } from '#features/suppressions/check.ts'
-import { suppress, unsuppress } from '#features/suppressions/suppress.ts'
+import { eraseSuppressed, suppress, unsuppress, unsuppressAddress } from '#features/suppressions/suppress.ts'
+import { listSuppressions } from '#features/suppressions/suppressions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -97,6 +98,35 @@ test('however many streams an address has unsubscribed from, each is found, and 
   ])
   await t.put({ covers: 'all', reason: 'hard_bounce' })
   expect([t.stopped(false, 51), t.stopped(false, 50), t.stopped(true, 51)]).toEqual(Array(3).fill('hard_bounce'))
+})
+
+test('an address that was put on the list again beside its hash, by an old export, is stopped, erased and taken off by both', async () => {
+  await using t = await start()
+  const { app } = t.service
+  await t.put({})
+  await app.commit.write((tx) => eraseSuppressed(tx, t.accountId, 'bob@x.test'))
+  const hash = String(app.db.query<{ address: string }, []>('SELECT address FROM suppressions').get()?.address)
+  const takeOff = () => app.commit.write((tx) => unsuppressAddress(tx, t.accountId, 'bob@x.test'))
+  expect([await takeOff(), t.stopped(true)]).toEqual([['unsubscribe'], undefined])
+  await t.put({ covers: 'all', reason: 'complaint' })
+  await t.put({ streamId: 7 })
+  await t.put({ address: hash, streamId: 7 })
+  await t.put({ address: hash, streamId: 8 })
+  expect([t.stopped(true), t.stopped(false, 8)]).toEqual(['complaint', 'complaint'])
+  const listed = listSuppressions(app.db, t.accountId, { address: 'bob@x.test' }, { limit: 9, offset: 0 })
+  expect([listed.total, listed.suppressions.length]).toEqual([4, 4])
+  expect(await app.commit.write((tx) => ({ rows: eraseSuppressed(tx, t.accountId, 'bob@x.test') }))).toEqual({
+    rows: 2,
+  })
+  expect(app.db.query('SELECT address, stream_id, reason FROM suppressions ORDER BY id').values()).toEqual([
+    [hash, 0, 'complaint'],
+    [hash, 7, 'unsubscribe'],
+    [hash, 8, 'unsubscribe'],
+  ])
+  expectBalanced(t.service)
+  await t.put({ address: hash, covers: 'all', reason: 'manual' })
+  expect([await takeOff(), t.stopped(true)]).toEqual([['complaint', 'unsubscribe', 'unsubscribe'], undefined])
+  expectBalanced(t.service)
 })
 
 test('counters of reasons go with the last row that has them', async () => {

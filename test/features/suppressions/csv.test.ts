@@ -1,43 +1,15 @@
 import { describe, expect, test } from 'bun:test'
+import { closeAccount } from '#features/accounts/close.ts'
 import { exportStream } from '#features/suppressions/export.ts'
+import { importSuppressions } from '#features/suppressions/import.ts'
 import { suppress } from '#features/suppressions/suppress.ts'
+import { addSuppression } from '#features/suppressions/suppressions.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { type ApiAnswer, at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { at, createTestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
-
-async function importCsv(
-  { url, key }: TestApi,
-  body: string | Uint8Array,
-  headers: Record<string, string> = { 'content-type': 'text/csv' },
-): Promise<ApiAnswer> {
-  const response = await fetch(`${url}/v1/suppressions/import`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, ...headers },
-    body: body as NonNullable<RequestInit['body']>,
-  })
-  return { status: response.status, headers: response.headers, body: await response.json() }
-}
-
-const exportCsv = ({ url, key }: TestApi): Promise<Response> =>
-  fetch(`${url}/v1/suppressions/export`, { headers: { authorization: `Bearer ${key}` } })
-
-const imported = (data: { imported?: number; already_suppressed?: number; invalid?: number }, errors: unknown = []) => {
-  const full = { imported: 0, already_suppressed: 0, invalid: 0, ...data }
-  return {
-    status: 200,
-    body: { data: { ...full, total: full.imported + full.already_suppressed + full.invalid }, errors },
-  }
-}
-
-const answered = ({ status, body }: ApiAnswer) => ({ status, body })
-
-/** Address, reason and stream of all, in the order in which they came. */
-const rows = ({ app }: TestApi) =>
-  app.db
-    .query<Record<string, unknown>, []>('SELECT address, reason, covers, stream_id FROM suppressions ORDER BY id')
-    .values()
+import { answered, exportCsv, importCsv, imported, rows } from './files.ts'
 
 describe('an import', () => {
   const files: [string, string][] = [
@@ -54,6 +26,9 @@ describe('an import', () => {
     ['with quotes', '"email_address","reason"\r\n"a@x.test","complaint"\r\n"b@x.test",""\r\n'],
     ['with the columns in another order and in capitals', 'Reason, EMAIL_ADDRESS\ncomplaint,a@x.test\n,b@x.test\n'],
     ['with empty lines and spaces', '\n\nemail_address , reason\n a@x.test , complaint \n\n   \nb@x.test,\n\n'],
+    ['without a header', 'a@x.test,COMPLAINT\nb@x.test, manual\n'],
+    ['without a header, one of whose lines has an address alone', 'a@x.test;complaint\nb@x.test\n'],
+    ['with empty cells behind the last', 'email_address,reason\na@x.test,complaint,,\nb@x.test,,\n'],
     ['with names before the addresses', 'email_address,reason\nAda <A@x.test>,complaint\n"""B, b"" <b@X.test>",\n'],
   ]
   test.each(files)('reads a file %s', async (_, file) => {
@@ -113,7 +88,13 @@ describe('an import', () => {
   test('tells at most 100 wrong lines and counts all', async () => {
     await using service = await createTestApi()
     const { body } = await importCsv(service, `email_address\n${'nobody\n'.repeat(1000)}a@x.test\n`)
-    expect(at(body, 'data')).toEqual({ imported: 1, already_suppressed: 0, invalid: 1000, total: 1001 })
+    expect(at(body, 'data')).toEqual({
+      imported: 1,
+      already_suppressed: 0,
+      invalid: 1000,
+      total: 1001,
+      ignored_columns: [],
+    })
     expect((at(body, 'errors') as { line: number }[]).map(({ line }) => line)).toEqual(
       Array.from({ length: 100 }, (_, i) => i + 2),
     )
@@ -139,6 +120,35 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
+  test('takes the reasons of its own export literally, and a default that is none is a 422', async () => {
+    await using service = await createTestApi()
+    const file = 'email_address,reason,stream,list\na@x.test,550 gone,,\nb@x.test,Bounce,,\n'
+    await importCsv(service, file)
+    expect(rows(service)).toEqual([
+      ['a@x.test', '550 gone', 0, 0],
+      ['b@x.test', 'Bounce', 0, 0],
+    ])
+    expectRefusal(
+      await importCsv(service, 'c@x.test\n', undefined, `?reason=${'r'.repeat(201)}`),
+      422,
+      'validation_failed',
+      'reason',
+    )
+    expect(rows(service)).toHaveLength(2)
+  })
+
+  test('leaves what is on the list as it is, also against a complaint, and ends when the account is deleted', async () => {
+    await using service = await createTestApi()
+    await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
+    expect(answered(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(imported({ already_suppressed: 1 }))
+    expect(rows(service)).toEqual([['a@x.test', 'manual', 0, 0]])
+    const { app, actor } = service
+    await app.commit.write((tx) => void closeAccount(tx, actor.accountId, app.eventTime()))
+    await expect(importSuppressions(app, actor, Buffer.from('b@x.test\n'))).rejects.toThrow('The account was deleted.')
+    await expect(addSuppression(app, actor, { address: 'b@x.test' })).rejects.toThrow('The account was deleted.')
+    expect(rows(service)).toEqual([['a@x.test', 'manual', 0, 0]])
+  })
+
   const unreadable: [string, string | Uint8Array, RegExp][] = [
     ['nothing', '', /empty/],
     ['empty lines', '\r\n\r\n', /empty/],
@@ -147,10 +157,17 @@ describe('an import', () => {
       'reason\nmanual\n',
       /no column email_address.*must name the columns: email_address \(or email, or address\)/,
     ],
-    ['an unknown column', 'email_address,colour\na@x.test,red\n', /no column "colour".*must name the columns/],
+    [
+      'columns that say nothing',
+      'colour,size\nred,5\n',
+      /no column email_address among "colour","size".*must name the columns/,
+    ],
+    ['columns that tabs part', 'email_address\treason\na@x.test\tmanual\n', /Tabs part the columns/],
+    ['51 columns', `email${',x'.repeat(50)}\na@x.test\n`, /There are 51 columns; at most 50 can be/],
     ['a column twice', 'email_address,reason,reason\na@x.test,a,b\n', /twice/],
     ['a column twice under two names', 'email_address,email\na@x.test,b@x.test\n', /twice/],
-    ['two columns without a header', 'a@x.test,manual\n', /must name the columns/],
+    ['three columns without a header', 'a@x.test,manual,news\n', /must name the columns/],
+    ['two addresses in a line without a header', 'a@x.test,b@x.test\n', /must name the columns/],
     [
       'a quote that is never closed',
       `email_address\na@x.test\n"b@x.test\n${'c@x.test\n'.repeat(5000)}`,
@@ -162,7 +179,8 @@ describe('an import', () => {
       new Uint8Array([...Buffer.from('email_address\njos'), 0xe9, ...Buffer.from('@x.test\n')]),
       /UTF-8/,
     ],
-    ['UTF-16', Buffer.from('\ufeffemail_address\na@x.test\n', 'utf16le'), /UTF-8|no column/],
+    ['UTF-16', Buffer.from('\ufeffemail_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
+    ['UTF-16 without a byte order mark', Buffer.from('email_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
   ]
   test.each(unreadable)('of %s is a 422 that says what is expected, and imports nothing', async (_, file, message) => {
     await using service = await createTestApi()

@@ -62,8 +62,8 @@ test('an address is suppressed, listed and released; both changes are audited', 
 describe('POST of an address that is on the list', () => {
   test('is a 201 with the first suppression, and changes nothing', async () => {
     await using service = await createTestApi()
-    const first = await add(service, 'bob@x.test', 'complaint')
-    for (const reason of ['manual', undefined, null, 'complaint', 'something else']) {
+    const first = await add(service, 'bob@x.test')
+    for (const reason of ['complaint', 'hard_bounce', undefined, null, 'manual', 'something else']) {
       const again = await add(service, 'BOB@X.test', reason)
       expect({ status: again.status, body: again.body }).toEqual({ status: 201, body: first.body })
     }
