@@ -11,12 +11,22 @@ export const EVENT_STREAM_TYPE = 'text/event-stream'
 /** For a route's `detail`: what the stream is, when the route also answers with one. `openapi.ts` makes a content type of it. */
 export const EVENT_STREAM = 'x-event-stream'
 
-/** Whether an `Accept` header asks for a stream (RFC 9110 §12.5.1). Wildcards do not: JSON is for whoever does not care. */
-export const acceptsEventStream = (accept: string | null): boolean =>
-  (accept ?? '').split(',').some((range) => {
+/**
+ * Whether an `Accept` header asks for a stream, and would not rather have JSON (RFC 9110 §12.5.1). Wildcards do not ask: JSON is for whoever does not
+ * care.
+ */
+export function acceptsEventStream(accept: string | null): boolean {
+  const weights = new Map<string, number>()
+  for (const range of (accept ?? '').split(',')) {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
-    return type === EVENT_STREAM_TYPE && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))
-  })
+    const weight = parameters.find((parameter) => WEIGHT.test(parameter))
+    weights.set(type, weight === undefined ? 1 : Number(weight.slice(2)))
+  }
+  const weight = weights.get(EVENT_STREAM_TYPE) ?? 0
+  return weight > 0 && weight >= (weights.get('application/json') ?? 0)
+}
+
+const WEIGHT = /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
  * One event.

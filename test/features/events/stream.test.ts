@@ -324,9 +324,22 @@ describe('a stream', () => {
       leaving.abort()
       return response.headers.get('content-type')
     }
-    for (const accept of ['*/*', 'application/json', 'text/*', 'text/event-stream;q=0', 'text/event-streams'])
+    for (const accept of [
+      '*/*',
+      'application/json',
+      'text/*',
+      'text/event-stream;q=0',
+      'text/event-stream; q=0.000',
+      'text/event-streams',
+      'application/json, text/event-stream;q=0.9',
+    ])
       expect(await typeFor(accept)).toMatch(/^application\/json/)
-    for (const accept of ['text/event-stream', 'application/json;q=0.5, Text/Event-Stream;q=0.9'])
+    for (const accept of [
+      'text/event-stream',
+      'text/event-stream;charset=utf-8',
+      'application/json;q=0.5, Text/Event-Stream;q=0.9',
+      'application/json, text/event-stream, */*;q=0.1',
+    ])
       expect(await typeFor(accept)).toBe('text/event-stream')
   })
 
