@@ -14,6 +14,7 @@ import { startReleaser } from '#features/delivery/held.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { startAccountRemoval } from '#features/privacy/delete-account.ts'
 import { startErasures } from '#features/privacy/erase.ts'
+import { startOffNotices } from '#features/webhooks/off-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
@@ -26,6 +27,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startAbuseWatch,
   startContentWatch,
   startPauseNotices,
+  startOffNotices,
   (app) => startFeeder(app, noteBroadcast),
 ]
 

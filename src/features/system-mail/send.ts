@@ -79,6 +79,10 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     // Hashed, so that it never meets a key of the account's own.
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
   )
+  if (findReplay(app, actor, draft.idempotency)) {
+    await app.commit.barrier()
+    return true
+  }
   const content = await storeContent(app, draft)
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): void => {
