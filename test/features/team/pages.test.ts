@@ -93,7 +93,7 @@ describe('the pages of people', () => {
       "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
     )
     const at = (host: string, path: string, method = 'GET') =>
-      fetch(`${service.url}${path}`, { method, headers: { host } }).then(({ status }) => status)
+      fetch(`${service.url}${path}`, { method, redirect: 'manual', headers: { host } }).then(({ status }) => status)
     for (const path of ['/login', '/reset-password', '/join', '/webhooks']) {
       expect(await at('links.sender.test', path)).toBe(404)
       expect(await at('links.sender.test', path, 'POST')).toBe(404)
