@@ -3,7 +3,7 @@
  * byte order mark, and addresses, with or without a reason beside them, also without a header. Never touches the database.
  */
 import { isUtf8 } from 'node:buffer'
-import { giveWay } from '#platform/clock.ts'
+import { createTurns } from '#platform/clock.ts'
 import { csvLines, unescaped } from '#platform/csv/cells.ts'
 import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
 import type { AppError } from '#platform/errors.ts'
@@ -18,6 +18,8 @@ export type CsvLine =
 
 /** Lines that are read in one turn of the event loop: about 1 ms. */
 const LINES_AT_ONCE = 1000
+/** However many files are read at once, each piece has a turn of the event loop of its own. */
+const turn = createTurns()
 
 /**
  * The lines of a file in their order, some at a time; gives way to the event loop between them. Empty lines are left out.
@@ -57,7 +59,7 @@ async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly WholeRecord
     yield scan.records.map(whole)
     at += scan.end
     line = scan.line
-    await giveWay()
+    await turn()
   }
 }
 

@@ -76,7 +76,7 @@ export function listSuppressions(
 ): { suppressions: Suppression[]; total: number } {
   const statements = sql(db)
   if (address !== undefined) {
-    const key = suppressionKey(address)
+    const key = keyOf(address)
     const forms = [listedForm(db, accountId, key), key] as const
     return {
       suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, limit, offset),
@@ -105,6 +105,12 @@ export function parseListed(text: string): { readonly address: string } | { read
   if (isErasedForm(text)) return { address: text }
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
+}
+
+/** The key of an address that is asked for, also of one with a name, as it can be added; of what is none, its text. */
+function keyOf(text: string): string {
+  const listed = parseListed(text)
+  return suppressionKey('address' in listed ? listed.address : text)
 }
 
 /** A reason as it is kept, or what is wrong with it. An empty one is none. */
@@ -156,7 +162,7 @@ export function addSuppression(
  * or complained become what they were: whoever says that an address gets mail again means its lists as well.
  */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
-  const key = suppressionKey(address)
+  const key = keyOf(address)
   return app.commit.write((tx) => {
     const listed = listedForm(tx.db, actor.accountId, key)
     const reasons = unsuppressAddress(tx, actor.accountId, key)

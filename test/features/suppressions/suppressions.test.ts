@@ -180,6 +180,14 @@ describe('DELETE', () => {
     },
   )
 
+  test('takes an address in the forms in which it can be added, and so does the filter of the list', async () => {
+    await using service = await createTestApi()
+    await add(service, 'Bob <Bob@X.test>')
+    expect(await addresses(service, `?email=${encodeURIComponent('Bob <bob@x.test>')}`)).toEqual(['bob@x.test'])
+    expect(await remove(service, '"B, b" <BOB@x.test>')).toEqual(REMOVED)
+    expect(await addresses(service)).toEqual([])
+  })
+
   test.each(['%zz', '%F0%9F', '%00'])('of %s, whose encoding is broken, is a 204', async (path) => {
     await using service = await createTestApi()
     expect((await service.api('DELETE', `/v1/suppressions/${path}`)).status).toBe(204)
