@@ -382,7 +382,7 @@ describe('every curl command works on a fresh service', () => {
       'DELETE /v1/domains/DOMAIN/tracking-domain: 200',
     ])
     expect(imported).toEqual({
-      data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2 },
+      data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2, ignored_columns: [] },
       errors: [],
     })
   })
