@@ -59,8 +59,6 @@ suite('an email that a server takes and cannot deliver', () => {
       resolver: createResolver({
         servers: [dns.address],
         clock: systemClock,
-        timeoutMs: 250,
-        attempts: 1,
         randomId: () => randomBelow(65_536),
       }),
       settings: {

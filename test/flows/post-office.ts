@@ -105,8 +105,6 @@ export async function startPostOffice(
     resolver: createResolver({
       servers: [dns.address],
       clock: systemClock,
-      timeoutMs: 250,
-      attempts: 1,
       randomId: () => randomBelow(65_536),
     }),
     settings: {

@@ -24,6 +24,8 @@ export interface MailFlowOptions {
   /** Port at which receiving servers are reached. */
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
+  /** How long an answer of DNS is waited for. Long where it comes: on a machine that is busy, it comes late. */
+  readonly dnsTimeoutMs?: number
   /** The service's clock; the Workers and DNS keep the real one. */
   readonly clock?: Clock
   readonly log?: Log
@@ -62,7 +64,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
     resolver: createResolver({
       servers: [dns.address],
       clock: systemClock,
-      timeoutMs: 250,
+      timeoutMs: options.dnsTimeoutMs ?? 5000,
       attempts: 1,
       randomId: () => randomBelow(65_536),
     }),

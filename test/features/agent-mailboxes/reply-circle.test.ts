@@ -45,8 +45,6 @@ async function startCircle(): Promise<Circle> {
     resolver: createResolver({
       servers: [dns.address],
       clock: systemClock,
-      timeoutMs: 250,
-      attempts: 1,
       randomId: () => randomBelow(65_536),
     }),
     settings: { TASSIS_SMTP_PORT: String(port), TASSIS_INBOUND_ADDR: `127.0.0.1:${port}` },
