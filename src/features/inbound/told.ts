@@ -4,12 +4,12 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { parseUuid } from '#platform/ids.ts'
-import type { EventData } from '../events/record.ts'
 import { inboundCode } from './status.ts'
 
 const sql = prepared((db) => ({
-  event: db.prepare<{ data: string | null }, [number, number]>(
-    'SELECT data FROM events WHERE account_id = ? AND seq = ?',
+  // Of a damaged event nothing: whoever tells of it has to end it all the same.
+  inboundId: db.prepare<{ id: string | null }, [number, number]>(
+    "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
   ),
   delivered: db.prepare(
     `UPDATE inbound_emails SET status = CASE status WHEN ?1 THEN ?2 ELSE status END, error_message = CASE status WHEN ?5 THEN error_message END,
@@ -33,6 +33,6 @@ export function inboundUndeliverable(app: App, tx: Tx, accountId: number, seq: n
 }
 
 function inboundOf(tx: Tx, accountId: number, seq: number): Uint8Array | undefined {
-  const data = JSON.parse(sql(tx.db).event.get(accountId, seq)?.data ?? '{}') as EventData
-  return data.inbound_email_id === undefined ? undefined : parseUuid(data.inbound_email_id)
+  const id = sql(tx.db).inboundId.get(accountId, seq)?.id
+  return typeof id === 'string' ? parseUuid(id) : undefined
 }

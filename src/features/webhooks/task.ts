@@ -2,6 +2,7 @@
  * @module One task of a webhook from its payload to its stored outcome: reads what is to be told, makes the attempt, has the outcome written, again and
  * again while the database refuses. Knows no order and no bounds: when it is begun is the dispatcher's.
  */
+import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
@@ -17,8 +18,8 @@ import type { Webhook } from './webhooks.ts'
 const SLOW_MS = seconds(1)
 /** Between two tries to read or to write. */
 export const STORAGE_RETRY_MS = seconds(1)
-/** Times that an event is read before it counts as damaged. */
-const MOST_READS = 5
+/** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
+const MOST_TRIES = 5
 
 /** What is under way for a lane: an event for the first time, or a stored delivery. */
 export type Task =
@@ -128,7 +129,7 @@ export class Tasks {
         place.hold(body?.text.length ?? 0)
         return body
       } catch (error) {
-        const isLast = tries >= MOST_READS || this.#isStopping
+        const isLast = tries >= MOST_TRIES || this.#isStopping
         const what = isLast ? 'it is given up' : 'it is tried again'
         this.#app.log.error(
           { err: error, webhook: lane.webhook.id },
@@ -147,18 +148,30 @@ export class Tasks {
     return made && { event: made.event, text: JSON.stringify(made.body) }
   }
 
-  /** Writes an outcome, again and again while the database refuses. Undefined: given up at the end. */
+  /**
+   * Writes an outcome, again and again while the database refuses. What it refuses of this outcome alone holds up nobody else, and is given up after a
+   * while. Undefined: given up, or the service ends; the next start makes the attempt again.
+   */
   async #store<T>(write: () => Promise<T>): Promise<T | undefined> {
-    for (let isRefused = false; ; ) {
+    let isRefused = false
+    const forget = (): void => {
+      if (isRefused && --this.#refused === 0) this.#storageIsBack()
+      isRefused = false
+    }
+    for (let tries = 1; ; tries++) {
       try {
         const written = await write()
-        if (isRefused && --this.#refused === 0) this.#storageIsBack()
+        forget()
         return written
       } catch (error) {
-        this.#app.log.error({ err: error }, 'the outcome of a webhook attempt could not be stored; it is tried again')
-        if (!isRefused) this.#refused++
-        isRefused = true
-        if (this.#isStopping) return undefined
+        const isOwn = isOfContent(error)
+        const isLast = this.#isStopping || (isOwn && tries >= MOST_TRIES)
+        const what = isLast ? 'the next start makes it again' : 'it is tried again'
+        this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${what}`)
+        if (isOwn) forget()
+        else if (!isRefused) this.#refused++
+        isRefused = !isOwn
+        if (isLast) return undefined
         await this.#app.clock.sleep(STORAGE_RETRY_MS)
       }
     }
@@ -184,3 +197,10 @@ const triedOf = (task: Task): Tried =>
         attempts: task.delivery.attempts,
         isTest: task.delivery.event === TEST_EVENT,
       }
+
+/** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
+const isOfContent = (error: unknown): boolean =>
+  error instanceof SyntaxError ||
+  error instanceof TypeError ||
+  error instanceof RangeError ||
+  (error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_CONSTRAINT'))

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/inbound-secret.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
@@ -120,6 +120,38 @@ describe('mail of a route', () => {
       true,
       false,
     ])
+  })
+
+  test('whose event is damaged ends in the history, and holds up nobody', async () => {
+    await using service = await startRouteService()
+    const { app, addRoute, arrive, clock, receiver } = service
+    const damaged = await addRoute({ pattern: 'a' })
+    await addRoute({ pattern: 'b' })
+    await service.webhooks?.stop(0)
+    await arrive('a')
+    app.db.run("UPDATE events SET data = '{' WHERE seq = (SELECT max(seq) FROM events)")
+    const again = new WebhookDispatcher(app)
+    again.start()
+    const history = () =>
+      app.db
+        .query<{ route: string; status: number; error: string | null }, []>(
+          'SELECT lower(hex(uuid)) AS route, status, error FROM (SELECT webhook_id, status, error FROM webhook_deliveries) JOIN webhooks ON id = webhook_id',
+        )
+        .all()
+    try {
+      await eventually(() => {
+        clock.advance(seconds(1))
+        return history().length === 1
+      })
+      expect(history()).toEqual([
+        { route: damaged.id.replaceAll('-', ''), status: 2, error: 'The event could not be read.' },
+      ])
+      await arrive('b')
+      await receiver.received(1)
+      await eventually(() => history().length === 2)
+    } finally {
+      await again.stop(0)
+    }
   })
 
   test('that was deleted before it could be told is not told', async () => {

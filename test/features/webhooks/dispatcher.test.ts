@@ -161,6 +161,14 @@ describe('an event', () => {
     ])
   })
 
+  test('leaves the first 1,000 octets of its answer in the history', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 400, body: `${'x'.repeat(999)}yz` })
+    await tellMany(service, 1)
+    expect((await service.settled(webhook, 1)).map(({ response }) => response)).toEqual([`${'x'.repeat(999)}y`])
+  })
+
   test('is told under the further prefixes of compat.header_prefixes too', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
@@ -352,6 +360,31 @@ describe('an endpoint that does not answer', () => {
     expect(service.deliveries(slow)).toEqual([])
   })
 
+  test('within a second has one attempt at a time, until it does again', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '2' } })
+    const webhook = await service.addWebhook(['sent'])
+    const gates = [1, 2, 3, 4].map(() => Promise.withResolvers<void>())
+    service.receiver.answer(async () => {
+      await gates[service.receiver.requests.length - 1]?.promise
+      return {}
+    })
+    /** Has so many told, after some ms; gives how many are under way then. */
+    const after = async (told: number, ms: number): Promise<number | undefined> => {
+      service.clock.advance(ms)
+      gates[told - 1]?.resolve()
+      await eventually(() => service.deliveries(webhook).length === told)
+      await service.app.commit.barrier()
+      return service.webhooks?.inFlight
+    }
+    await tellMany(service, 4)
+    await service.receiver.received(1)
+    expect(await after(1, seconds(1) + 1)).toBe(1)
+    await service.receiver.received(2)
+    expect(await after(2, seconds(1))).toBe(2)
+    for (const gate of gates) gate.resolve()
+    await service.settled(webhook, 4)
+  })
+
   test('is given up after 10 seconds, and tried again', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -456,6 +489,35 @@ describe('while the database refuses outcomes', () => {
     service.clock.advance(seconds(1))
     await service.settled(webhook, 7)
     expect(service.receiver.requests).toHaveLength(7)
+  })
+
+  test('of one event alone, it and nothing else waits: the next start tells it again', async () => {
+    await using service = await startWebhookService()
+    const { app, receiver, clock } = service
+    const bad = await service.addWebhook(['bounced'], '/bad')
+    const good = await service.addWebhook(['sent'], '/good')
+    app.db.run(
+      "CREATE TRIGGER damaged BEFORE INSERT ON webhook_deliveries WHEN NEW.event = 'bounced' BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await receiver.received(1)
+    await tellMany(service, 2)
+    expect(
+      await eventually(() => (service.deliveries(good).length === 2 ? service.deliveries(good) : undefined)),
+    ).toMatchObject([{ status: 'delivered' }, { status: 'delivered' }])
+    const stopped = service.webhooks?.stop(0)
+    clock.advance(seconds(1))
+    await stopped
+    app.db.run('DROP TRIGGER damaged')
+    const again = new WebhookDispatcher(app)
+    again.start()
+    try {
+      await eventually(() => service.deliveries(bad).length === 1)
+      expect(receiver.requests.map(({ url }) => url)).toEqual(['/bad', '/good', '/good', '/bad'])
+    } finally {
+      await again.stop(0)
+    }
   })
 
   test('a retry of another webhook that falls due is made when it takes them again', async () => {
@@ -584,6 +646,7 @@ describe('of one webhook', () => {
     )
     await tellMany(service, 9)
     await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'undeliverable'))
     const { url, events } = await record(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })
     service.receiver.answer({ status: 500 })
