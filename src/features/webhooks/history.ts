@@ -52,7 +52,7 @@ export const MOST_LISTED = 10_000
 
 const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attempts, next_at AS nextAt, attempted_at AS attemptedAt,
   duration_ms AS durationMs, status_code AS statusCode, response, error, d.created_at AS createdAt, emails.uuid AS emailUuid,
-  CASE WHEN events.type = ${eventCode('email.inbound')} THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
+  CASE WHEN events.type = ${eventCode('email.inbound')} AND json_valid(events.data) THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
 /** One condition, or several that exclude each other; each is found in order of the id by index, and SQLite merges them. */
