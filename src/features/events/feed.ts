@@ -36,11 +36,15 @@ export type TypeMask = number
 
 export const EVERY_TYPE: TypeMask = (1 << EVENT_TYPES.length) - 1
 
-/** Most events that one call looks at. */
-const MOST_EXAMINED = 10_000
+/** Most events that one call looks at, so that a rare type costs no more than a frequent one. */
+export const MOST_EXAMINED = 10_000
+/** The same for what is done without letting others in between: some milliseconds. */
+const EXAMINED_A_SLICE = 1000
+const ROWS_A_SLICE = 100
 /** Read at once; after each the size is looked at. */
-const ROWS_A_SLICE = 20
-const MOST_CHARACTERS = 4 * MiB
+const ROWS_AT_ONCE = 20
+/** A page ends early when what its events carry is larger. */
+const MOST_PAGE_CHARACTERS = 4 * MiB
 
 /** What of an account's feed there is. */
 export interface FeedRange {
@@ -60,6 +64,8 @@ export interface FeedSlice {
   readonly events: readonly FeedEvent[]
   /** Everything up to here was looked at. */
   readonly nextAfter: number
+  /** Of what the events carry. */
+  readonly characters: number
 }
 
 /** Which part of a feed is read. */
@@ -69,19 +75,20 @@ export interface FeedWanted {
   readonly types: TypeMask
   /** Most events. */
   readonly limit: number
-  /** It ends early when what its events carry is larger; default `MOST_CHARACTERS`. */
+  /** It ends early when what its events carry is larger. */
   readonly characters?: number
 }
 
-/** The events of the wanted types with `after < seq <= upTo`, as many as the bounds allow. */
+/** The first events of the wanted types with `after < seq <= upTo`: a slice of some milliseconds, which may be none though more come later. */
 export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, wanted: FeedWanted): FeedSlice {
-  const { after, upTo, types, limit, characters: mostCharacters = MOST_CHARACTERS } = wanted
-  const end = Math.min(upTo, after + MOST_EXAMINED)
+  const { after, upTo, types, characters: mostCharacters = MOST_PAGE_CHARACTERS } = wanted
+  const limit = Math.min(wanted.limit, ROWS_A_SLICE)
+  const end = Math.min(upTo, after + EXAMINED_A_SLICE)
   const events: FeedEvent[] = []
   let position = after
   let characters = 0
   while (position < end && events.length < limit && characters < mostCharacters) {
-    const most = Math.min(ROWS_A_SLICE, limit - events.length)
+    const most = Math.min(ROWS_AT_ONCE, limit - events.length)
     const rows = sql(app.db).page.all(owner.accountId, position, end, types, most)
     for (const row of rows) {
       events.push(feedWire(row, owner, app))
@@ -89,7 +96,7 @@ export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, wante
     }
     position = (rows.length === most ? rows.at(-1)?.seq : undefined) ?? end
   }
-  return { events, nextAfter: position }
+  return { events, nextAfter: position, characters }
 }
 
 const feedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
@@ -141,4 +148,58 @@ export function typesOf(text: string | undefined): TypeMask {
     mask |= 1 << eventCode(name)
   }
   return mask
+}
+
+/** A page of the feed. */
+export interface ReadPage {
+  /** JSON of each. */
+  readonly events: readonly string[]
+  readonly nextAfter: number
+  readonly firstSeq: number
+}
+
+/**
+ * A page from the event on that `after` names: as many slices as it takes, each in its turn. Ends early when what comes next was removed meanwhile.
+ * @param turn resolves when the next slice may be read
+ * @throws as `startOf`
+ */
+export async function readPage(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  wanted: { readonly after: string | undefined; readonly types: TypeMask; readonly limit: number },
+  turn: () => Promise<void>,
+): Promise<ReadPage> {
+  for (;;) {
+    const { firstSeq, lastSeq } = feedRange(app.db, owner.accountId)
+    const after = startOf('after', wanted.after, { firstSeq, lastSeq })
+    const page = await readSlices(
+      app,
+      owner,
+      { ...wanted, after, upTo: Math.min(lastSeq, after + MOST_EXAMINED) },
+      turn,
+    )
+    // Nothing was looked at though there was something: it was removed before the first turn, and the feed begins elsewhere.
+    if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq }
+  }
+}
+
+async function readSlices(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  { after, upTo, types, limit }: FeedWanted,
+  turn: () => Promise<void>,
+): Promise<{ readonly events: string[]; readonly nextAfter: number }> {
+  const events: string[] = []
+  let position = after
+  let characters = 0
+  while (position < upTo && events.length < limit && characters < MOST_PAGE_CHARACTERS) {
+    await turn()
+    if (position < feedRange(app.db, owner.accountId).firstSeq - 1) break
+    const left = { limit: limit - events.length, characters: MOST_PAGE_CHARACTERS - characters }
+    const slice = readFeed(app, owner, { after: position, upTo, types, ...left })
+    for (const event of slice.events) events.push(JSON.stringify(event))
+    position = slice.nextAfter
+    characters += slice.characters
+  }
+  return { events, nextAfter: position }
 }

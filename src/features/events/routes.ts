@@ -1,11 +1,12 @@
 /** @module /v1/events: paths, shapes and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/app.ts'
+import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
+import { createTurns } from '#platform/clock.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
-import { feedRange, readFeed, startOf, typesOf } from './feed.ts'
+import { feedRange, readPage, startOf, typesOf } from './feed.ts'
 import { FeedPage } from './model.ts'
 import { EVENT_TYPES } from './record.ts'
 import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
@@ -43,16 +44,20 @@ const StreamHeaders = Type.Object(
 
 /** The plugin of /v1/events. @param streams those that are open, over all requests */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
-  /** Only what is on disk is told: after a crash nobody may know of an event that never was. */
-  const durable = async (page: FeedPage): Promise<FeedPage> => {
+  const turn = createTurns()
+
+  /** Made to JSON slice by slice, so it is no value for the framework. */
+  const page = async (actor: Actor, wanted: Parameters<typeof readPage>[2]): Promise<Response> => {
+    const { events, nextAfter, firstSeq } = await readPage(app, actor, wanted, turn)
+    // Only what is on disk is told: after a crash nobody may know of an event that never was.
     await app.commit.barrier()
-    return page
+    const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
+    return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
   }
 
   return new Elysia({ prefix: '/v1/events' }).use(authenticated).get(
     '/',
     ({ actor, query, headers, request }) => {
-      const range = feedRange(app.db, actor.accountId)
       const types = typesOf(given(query.types))
       const limit = queryInteger('limit', given(query.limit), {
         fallback: DEFAULT_ON_A_PAGE,
@@ -60,6 +65,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         maximum: MOST_ON_A_PAGE,
       })
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
+        const range = feedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
         // The standard has an empty id for none.
         const after = lastEventId
@@ -67,9 +73,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
           : startOf('after', given(query.after), range)
         return streams.open(request, actor, { after, types })
       }
-      const after = startOf('after', given(query.after), range)
-      const { events, nextAfter } = readFeed(app, actor, { after, upTo: range.lastSeq, types, limit })
-      return durable({ data: [...events], next_after: nextAfter, first_seq: range.firstSeq })
+      return page(actor, { after: given(query.after), types, limit })
     },
     {
       query: FeedQuery,

@@ -15,7 +15,7 @@ import {
   retryText,
 } from '#platform/http/event-stream.ts'
 import { KiB, seconds } from '#platform/units.ts'
-import { feedRange, readFeed, type TypeMask } from './feed.ts'
+import { feedRange, MOST_EXAMINED, readFeed, type TypeMask } from './feed.ts'
 import { lastSeqOf } from './record.ts'
 
 export const MOST_STREAMS_AN_ACCOUNT = 10
@@ -164,7 +164,7 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
       return events.map((event) => eventText(event.seq, event.type, JSON.stringify(event))).join('')
     }
     // Nothing of the wanted types in a long stretch: the client need not go through it again.
-    return position < upTo ? toldPosition() : undefined
+    return position - toldId >= MOST_EXAMINED ? toldPosition() : undefined
   }
   const toldPosition = (): string => {
     toldId = position

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { EVERY_TYPE, readPage, typesOf } from '#features/events/feed.ts'
 import { EVENT_TYPES, record } from '#features/events/record.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
@@ -233,6 +234,44 @@ describe('the feed', () => {
     app.db.run('DELETE FROM events')
     expect(await page(api)).toEqual({ data: [], next_after: 50, first_seq: 51 })
     expect((await api('GET', '/v1/events?after=49')).status).toBe(410)
+  })
+
+  test('is read in slices of at most 100 events, or 1,000 of other types, each in a turn of its own', async () => {
+    await using service = await createTestApi()
+    const { app, actor } = service
+    seedEvents(app, actor.accountId, 2500)
+    let turns = 0
+    const read = async (types: string, limit: number) => {
+      turns = 0
+      const wanted = { after: '0', types: typesOf(types), limit }
+      const { events, nextAfter } = await readPage(app, actor, wanted, async () => void turns++)
+      return { events: events.length, nextAfter, turns }
+    }
+    expect(await read('queued', 250)).toEqual({ events: 250, nextAfter: 250, turns: 3 })
+    expect(await read('bounced', 250)).toEqual({ events: 0, nextAfter: 2500, turns: 3 })
+  })
+
+  test('has no gap when what comes next is removed while it is read: it ends there, and the next is a 410', async () => {
+    await using service = await createTestApi()
+    const { app, actor } = service
+    seedEvents(app, actor.accountId, 500)
+    /** Reads, and removes all before an event at a turn. */
+    const read = async (after: string | undefined, turn: number, before: number) => {
+      let turns = 0
+      const { events, nextAfter, firstSeq } = await readPage(
+        app,
+        actor,
+        { after, types: EVERY_TYPE, limit: 1000 },
+        async () => {
+          if (++turns === turn) app.db.run('DELETE FROM events WHERE seq < ?', [before])
+        },
+      )
+      return { seqs: events.map((event) => Number(at(JSON.parse(event), 'seq'))), nextAfter, firstSeq }
+    }
+    expect(await read('0', 2, 150)).toEqual({ seqs: numbers(1, 100), nextAfter: 100, firstSeq: 1 })
+    // Before its first turn: without an `after` it begins where the feed does now, with one it is refused.
+    expect(await read(undefined, 1, 200)).toEqual({ seqs: numbers(200, 500), nextAfter: 500, firstSeq: 200 })
+    await expect(read('199', 1, 300)).rejects.toMatchObject({ status: 410, facts: { next_after: 299, first_seq: 300 } })
   })
 
   test('of one account has a count of its own and nothing of others', async () => {
