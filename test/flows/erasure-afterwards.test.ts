@@ -37,8 +37,10 @@ test('what others do with an email that an erased person got too brings nothing 
 
     const text = copy.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=')
     const link = new RegExp(`https://${HOST.replaceAll('.', '\\.')}(/t/c/[\\w/-]+)`).exec(text)?.[1]
-    const clicked = await fetch(`${office.url}${link}`, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
-    expect(clicked.headers.get('location')).toBe(`https://shop.test/?for=${PERSON}`)
+    for (const userAgent of ['curl/8.5.0', BROWSER]) {
+      const clicked = await fetch(`${office.url}${link}`, { redirect: 'manual', headers: { 'user-agent': userAgent } })
+      expect(clicked.headers.get('location')).toBe(`https://shop.test/?for=${PERSON}`)
+    }
     const [, unsubscribe = '', address = ''] =
       /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
     await office.handIn({
