@@ -147,7 +147,7 @@ const settings = {
     10,
     1,
     1000,
-    'Requests to one webhook at the same time; one while it does not answer well.',
+    'Requests to one webhook at the same time; at most five while it takes over a second, one while it does not answer well.',
   ),
   webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries leave the history.'),
   compatHeaderPrefixes: list(

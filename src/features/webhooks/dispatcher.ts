@@ -7,7 +7,7 @@
  */
 import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepared, readTogether } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { lastSeqOf } from '../events/record.ts'
@@ -162,12 +162,12 @@ export class WebhookDispatcher {
   /** Begins whatever may be begun now, and looks again when more may be. Never throws: it is called by signals and timers. */
   #pump(entry: Entry): void {
     if (this.#isStopping) return
-    const { clock, log } = this.#app
+    const { clock, db, log } = this.#app
     const { lane } = entry
     entry.timer?.cancel()
     let sleepMs: number | undefined
     try {
-      const wakeAt = this.#beginDue(entry)
+      const wakeAt = readTogether(db, () => this.#beginDue(entry))
       sleepMs = wakeAt === undefined ? undefined : Math.min(wakeAt - clock.now(), LONGEST_SLEEP_MS)
     } catch (error) {
       log.error({ err: error, webhook: lane.webhook.id }, 'a webhook could not be told what is next; it is tried again')

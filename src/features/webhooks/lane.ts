@@ -87,11 +87,14 @@ export interface DueDelivery {
   readonly key: string
 }
 
+/** How the last attempt was answered: well and soon, well but late, or not well, or not yet. It decides how many may be under way. */
+export type Pace = 'fast' | 'slow' | 'unproven'
+
 export class Lane {
   webhook: Webhook
   secret: string
-  /** It answered the last attempt well and soon: several may be under way. Tests say nothing of it. */
-  isTrusted = false
+  /** Tests say nothing of it. */
+  pace: Pace = 'unproven'
   /** Consecutive failures, as last stored. */
   failures: number
   /** Stored deliveries and new events take turns. */
@@ -128,7 +131,7 @@ export class Lane {
     if (!webhook.isActive) this.#waiting = []
     else if (!before.isActive) {
       this.#readSeq = webhook.cursorSeq
-      this.isTrusted = false
+      this.pace = 'unproven'
     } else if (webhook.events.some((event) => !before.events.includes(event))) this.#readAgain()
     else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
   }

@@ -4,12 +4,20 @@
  */
 import { KiB, MiB } from '#platform/units.ts'
 import { MOST_FAILURES } from './ladder.ts'
-import type { Lane } from './lane.ts'
+import type { Lane, Pace } from './lane.ts'
 
-/** Attempts under way over all webhooks, beyond the one that each may always have: those take no place from anybody. */
-const MOST_FURTHER = 500
+/** Of what pace attempts beyond the first of a webhook are; an unproven one has none. */
+type FurtherPace = Exclude<Pace, 'unproven'>
+
+/**
+ * Attempts under way over all webhooks, beyond the one that each may always have: those take no place from anybody. Late endpoints share places of their
+ * own, or they would hold those of all others.
+ */
+const MOST_FURTHER: Readonly<Record<FurtherPace, number>> = { fast: 500, slow: 250 }
 /** The same over the webhooks of one account, so that no tenant takes all. */
-const MOST_FURTHER_OF_ACCOUNT = 50
+const MOST_FURTHER_OF_ACCOUNT: Readonly<Record<FurtherPace, number>> = { fast: 50, slow: 10 }
+/** Attempts under way of a late endpoint: enough for 200,000 events a day at two seconds each. */
+const MOST_OF_SLOW_WEBHOOK = 5
 /** Inbound routes are too many for one attempt each: over those of an account this is the most, and who finds no place waits for one. */
 const MOST_OF_ROUTES = 50
 /** Characters of the bodies under way over the webhooks of one account: what came in by mail may be large. Who finds no room waits for it. */
@@ -20,15 +28,16 @@ const MOST_CHARACTERS = 32 * MiB
 const CHARACTERS_ALWAYS = 256 * KiB
 
 /** What is under way over the webhooks of an account. */
-interface UnderWay {
-  /** Attempts beyond the first of each webhook. */
-  further: number
+interface UnderWay extends Further {
   /** Attempts of inbound routes, first and further. */
-  ofRoutes: number
-  characters: number
+  readonly ofRoutes: number
+  readonly characters: number
 }
 
-const NOTHING: Readonly<UnderWay> = { further: 0, ofRoutes: 0, characters: 0 }
+/** Attempts beyond the first of each webhook, by the pace that it had when they began. */
+type Further = Readonly<Record<FurtherPace, number>>
+
+const NOTHING: UnderWay = { fast: 0, slow: 0, ofRoutes: 0, characters: 0 }
 
 /** What an attempt takes of what all share. */
 export interface Place {
@@ -41,9 +50,10 @@ export interface Place {
 export class Places {
   readonly #mostOfWebhook: number
   #attempts = 0
-  #further = 0
-  #characters = 0
+  /** Over all accounts. */
+  #all = NOTHING
   readonly #ofAccount = new Map<number, UnderWay>()
+  readonly #ofLane = new WeakMap<Lane, Further>()
   /** Webhooks without an attempt under way that wait for a place in their account, in order. */
   readonly #waiting = new Map<number, Set<number>>()
 
@@ -68,10 +78,15 @@ export class Places {
 
   /** Takes a place for an attempt that begins. `isOver` is called once, when it is given back. */
   take(lane: Lane, isOver: () => void): Place {
-    const { accountId } = lane.webhook
+    const { accountId, routeId } = lane.webhook
+    const further = lane.running > 0 && lane.pace !== 'unproven' ? lane.pace : undefined
+    const ofRoutes = routeId === null ? 0 : 1
     let isGivenBack = false
     let held = 0
-    this.#count(lane, 1)
+    lane.running++
+    this.#attempts++
+    this.#countFurther(lane, further, 1)
+    this.#countOfAccount(accountId, { ofRoutes })
     return {
       hold: (characters) => {
         held += characters
@@ -80,8 +95,10 @@ export class Places {
       giveBack: () => {
         if (isGivenBack) return
         isGivenBack = true
-        this.#countOfAccount(accountId, { characters: -held })
-        this.#count(lane, -1)
+        lane.running--
+        this.#attempts--
+        this.#countFurther(lane, this.#furtherLeft(lane, further), -1)
+        this.#countOfAccount(accountId, { ofRoutes: -ofRoutes, characters: -held })
         isOver()
       },
     }
@@ -102,43 +119,51 @@ export class Places {
 
   #hasRoomForBody(accountId: number): boolean {
     const { characters } = this.#underWay(accountId)
-    return characters < (this.#characters < MOST_CHARACTERS ? MOST_CHARACTERS_OF_ACCOUNT : CHARACTERS_ALWAYS)
+    return characters < (this.#all.characters < MOST_CHARACTERS ? MOST_CHARACTERS_OF_ACCOUNT : CHARACTERS_ALWAYS)
   }
 
   #hasRoomForRoute(accountId: number): boolean {
     return this.#underWay(accountId).ofRoutes < MOST_OF_ROUTES
   }
 
-  #hasRoomForFurther({ webhook: { accountId }, isTrusted, running, failures }: Lane): boolean {
+  #hasRoomForFurther({ webhook: { accountId }, pace, running, failures }: Lane): boolean {
+    if (pace === 'unproven') return false
+    const ofWebhook = pace === 'slow' ? Math.min(this.#mostOfWebhook, MOST_OF_SLOW_WEBHOOK) : this.#mostOfWebhook
     // So that the failure that switches it off is the last attempt.
-    const most = failures === 0 ? this.#mostOfWebhook : Math.min(this.#mostOfWebhook, MOST_FAILURES - failures)
-    const { further } = this.#underWay(accountId)
-    return isTrusted && running < most && this.#further < MOST_FURTHER && further < MOST_FURTHER_OF_ACCOUNT
+    const most = failures === 0 ? ofWebhook : Math.min(ofWebhook, MOST_FAILURES - failures)
+    const isFreeOfAccount = this.#underWay(accountId)[pace] < MOST_FURTHER_OF_ACCOUNT[pace]
+    return running < most && isFreeOfAccount && this.#all[pace] < MOST_FURTHER[pace]
   }
 
-  #underWay(accountId: number): Readonly<UnderWay> {
+  #underWay(accountId: number): UnderWay {
     return this.#ofAccount.get(accountId) ?? NOTHING
   }
 
-  #count(lane: Lane, delta: 1 | -1): void {
-    const { accountId, routeId } = lane.webhook
-    const before = Math.max(0, lane.running - 1)
-    lane.running += delta
-    const further = Math.max(0, lane.running - 1) - before
-    this.#attempts += delta
-    this.#further += further
-    this.#countOfAccount(accountId, { further, ofRoutes: routeId === null ? 0 : delta })
+  /** The class that gets a place back: that of the attempt; of the first one, whichever others of its webhook go on. */
+  #furtherLeft(lane: Lane, own: FurtherPace | undefined): FurtherPace | undefined {
+    const left = this.#ofLane.get(lane) ?? NOTHING
+    if (own !== undefined && left[own] > 0) return own
+    return (['slow', 'fast'] as const).find((pace) => left[pace] > 0)
+  }
+
+  #countFurther(lane: Lane, pace: FurtherPace | undefined, delta: 1 | -1): void {
+    if (pace === undefined) return
+    const { fast, slow } = this.#ofLane.get(lane) ?? NOTHING
+    this.#ofLane.set(lane, { fast, slow, [pace]: (pace === 'fast' ? fast : slow) + delta })
+    this.#countOfAccount(lane.webhook.accountId, { [pace]: delta })
   }
 
   #countOfAccount(accountId: number, delta: Partial<UnderWay>): void {
-    const { further, ofRoutes, characters } = this.#underWay(accountId)
-    const after = {
-      further: further + (delta.further ?? 0),
-      ofRoutes: ofRoutes + (delta.ofRoutes ?? 0),
-      characters: characters + (delta.characters ?? 0),
-    }
-    this.#characters += delta.characters ?? 0
-    if (after.further === 0 && after.ofRoutes === 0 && after.characters === 0) this.#ofAccount.delete(accountId)
+    this.#all = sum(this.#all, delta)
+    const after = sum(this.#underWay(accountId), delta)
+    if (Object.values(after).every((number) => number === 0)) this.#ofAccount.delete(accountId)
     else this.#ofAccount.set(accountId, after)
   }
 }
+
+const sum = (before: UnderWay, { fast = 0, slow = 0, ofRoutes = 0, characters = 0 }: Partial<UnderWay>): UnderWay => ({
+  fast: before.fast + fast,
+  slow: before.slow + slow,
+  ofRoutes: before.ofRoutes + ofRoutes,
+  characters: before.characters + characters,
+})

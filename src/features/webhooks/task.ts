@@ -8,13 +8,13 @@ import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
-import type { DueDelivery, Lane, WaitingEvent } from './lane.ts'
+import type { DueDelivery, Lane, Pace, WaitingEvent } from './lane.ts'
 import { endDelivery, type Tried, type Written, writeAttempt, writeUnreadable } from './outcome.ts'
 import { payloadOf } from './payload.ts'
 import type { Place } from './places.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** An endpoint that takes longer than this has one attempt at a time, as has one that failed. */
+/** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
 const SLOW_MS = seconds(1)
 /** Between two tries to read or to write. */
 export const STORAGE_RETRY_MS = seconds(1)
@@ -88,7 +88,7 @@ export class Tasks {
     })
     // Given up because the service ends: nothing is known of it, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
-    if (stored?.event !== TEST_EVENT) lane.isTrusted = result.kind === 'delivered' && result.durationMs <= SLOW_MS
+    if (stored?.event !== TEST_EVENT) lane.pace = paceOf(result)
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
     if (result.kind === 'delivered') place.giveBack()
     else this.#logFailure(webhook, task, result)
@@ -186,6 +186,9 @@ export class Tasks {
     )
   }
 }
+
+const paceOf = ({ kind, durationMs }: AttemptResult): Pace =>
+  kind !== 'delivered' ? 'unproven' : durationMs <= SLOW_MS ? 'fast' : 'slow'
 
 const triedOf = (task: Task): Tried =>
   task.kind === 'event'

@@ -1,17 +1,17 @@
 /** Who may begin an attempt, and who waits: the bounds of one webhook, of one account, of all. */
 import { describe, expect, test } from 'bun:test'
-import type { Lane } from '#features/webhooks/lane.ts'
+import type { Lane, Pace } from '#features/webhooks/lane.ts'
 import { type Place, Places } from '#features/webhooks/places.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 let lastId = 0
 /** A lane that has answered well so far; of it only what places look at. */
-const lane = (accountId: number, given: { routeId?: number; failures?: number; isTrusted?: boolean } = {}): Lane =>
+const lane = (accountId: number, given: { routeId?: number; failures?: number; pace?: Pace } = {}): Lane =>
   ({
     webhook: { id: ++lastId, accountId, routeId: given.routeId ?? null },
     running: 0,
     failures: given.failures ?? 0,
-    isTrusted: given.isTrusted ?? true,
+    pace: given.pace ?? 'fast',
   }) as Lane
 
 const lanes = (count: number, accountId: number, given?: Parameters<typeof lane>[1]): Lane[] =>
@@ -28,7 +28,7 @@ const counts = (places: Places, of: readonly Lane[]): number[] => of.map((each) 
 
 test('a webhook has its first attempt and further ones while it answers well, up to its tenth failure', () => {
   const places = new Places(30)
-  const given = [{}, { isTrusted: false }, { failures: 1 }, { failures: 9 }].map((each, n) => lane(n, each))
+  const given = [{}, { pace: 'unproven' as const }, { failures: 1 }, { failures: 9 }].map((each, n) => lane(n, each))
   expect(counts(places, given)).toEqual([30, 1, 9, 1])
 })
 
@@ -36,7 +36,7 @@ test('first attempts take no place of further ones, in an account and over all',
   const places = new Places(30)
   counts(
     places,
-    Array.from({ length: 600 }, (_, n) => lane(n % 2, { isTrusted: false })),
+    Array.from({ length: 600 }, (_, n) => lane(n % 2, { pace: 'unproven' })),
   )
   expect(counts(places, [...lanes(3, 0), ...lanes(3, 1)])).toEqual([30, 22, 1, 30, 22, 1])
   // 50 further ones in each account, 500 over all.
@@ -50,11 +50,43 @@ test('first attempts take no place of further ones, in an account and over all',
   expect(places.attempts).toBe(600 + 500 + 3 + 3 + 1 + 18)
 })
 
+describe('endpoints that answer well but late', () => {
+  test('have five attempts each, ten further ones over an account, and none of those that answer soon', () => {
+    const places = new Places(30)
+    expect(counts(places, lanes(5, 1, { pace: 'slow' }))).toEqual([5, 5, 3, 1, 1])
+    expect(counts(places, lanes(3, 1))).toEqual([30, 22, 1])
+    expect(counts(new Places(2), lanes(1, 1, { pace: 'slow' }))).toEqual([2])
+    expect(counts(new Places(30), lanes(1, 1, { pace: 'slow', failures: 7 }))).toEqual([3])
+  })
+
+  test('have 250 further ones over all accounts', () => {
+    const places = new Places(30)
+    const all = Array.from({ length: 30 }, (_, n) => lanes(3, n, { pace: 'slow' })).flat()
+    counts(places, all)
+    expect(places.attempts).toBe(all.length + 250)
+  })
+
+  test('give back what they took, whatever their pace is by then and whichever of their attempts ends first', () => {
+    const places = new Places(30)
+    for (let round = 0; round < 3; round++) {
+      const [one = lane(1), other = lane(1)] = lanes(2, 1)
+      const taken = fill(places, one)
+      one.pace = 'slow'
+      other.pace = 'slow'
+      taken.push(...fill(places, other))
+      one.pace = 'unproven'
+      for (const place of taken) place.giveBack()
+      expect([one.running, other.running, places.attempts]).toEqual([0, 0, 0])
+    }
+    expect(counts(places, [...lanes(3, 1), ...lanes(3, 1, { pace: 'slow' })])).toEqual([30, 22, 1, 5, 5, 3])
+  })
+})
+
 describe('the routes of an account', () => {
   test('have fifty attempts in all, whatever its other webhooks do, and who waits begins when one is over', () => {
     const places = new Places(30)
-    counts(places, lanes(60, 1, { isTrusted: false }))
-    const routes = lanes(52, 1, { routeId: 7, isTrusted: false })
+    counts(places, lanes(60, 1, { pace: 'unproven' }))
+    const routes = lanes(52, 1, { routeId: 7, pace: 'unproven' })
     const taken = routes.flatMap((route) => fill(places, route))
     expect(taken).toHaveLength(50)
     const begun: number[] = []
