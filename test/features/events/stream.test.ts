@@ -4,7 +4,7 @@ import { revokeApiKey } from '#features/api-keys/keys.ts'
 import { EVERY_TYPE } from '#features/events/feed.ts'
 import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/events/stream.ts'
 import { giveWay, ManualClock, type Timer } from '#platform/clock.ts'
-import { UNTAKEN_MS } from '#platform/http/event-stream.ts'
+import { openEventStream, UNTAKEN_MS } from '#platform/http/event-stream.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -13,20 +13,28 @@ import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, s
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
 
-/** Knows which clients are awaited to take what was written to them. */
+/** Knows which timers run, and which of them await that a client takes what was written to it. */
 class WatchedClock extends ManualClock {
+  readonly running = new Set<Timer>()
   readonly untaken = new Set<Timer>()
 
   override after(delayMs: number, run: () => void): Timer {
-    const timer = super.after(delayMs, run)
-    if (delayMs !== UNTAKEN_MS) return timer
+    const forget = () => {
+      this.running.delete(watched)
+      this.untaken.delete(watched)
+    }
+    const timer = super.after(delayMs, () => {
+      forget()
+      run()
+    })
     const watched: Timer = {
-      cancel: () => {
-        this.untaken.delete(watched)
+      cancel() {
+        forget()
         timer.cancel()
       },
     }
-    this.untaken.add(watched)
+    this.running.add(watched)
+    if (delayMs === UNTAKEN_MS) this.untaken.add(watched)
     return watched
   }
 }
@@ -511,6 +519,40 @@ describe('streams have bounds', () => {
     await counting
     expect(pieceTurns).toHaveLength(3 * MOST_STREAMS_AN_ACCOUNT)
     expect(new Set(pieceTurns).size).toBe(pieceTurns.length)
+  })
+
+  test('nothing is made ahead of a client, and nothing of a stream is left when it leaves', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    await service.record('queued', 'sent')
+    const request = new Request('http://localhost/')
+    let asked = 0
+    const { response } = openEventStream({
+      request,
+      clock,
+      next: async () => `${++asked}`,
+      onEnd: () => {},
+      onError: () => {},
+    })
+    const taking = readerOf(response)
+    await taking.read()
+    await giveWay()
+    expect(asked).toBe(1)
+    await taking.cancel()
+    const before = clock.running.size
+    const streams = createFeedStreams(app, new AbortController().signal)
+    const reader = readerOf(streams.open(request, actor, { after: 0, types: EVERY_TYPE }))
+    await reader.read()
+    await reader.read()
+    // It has all there is, and waits for more.
+    const waiting = reader.read()
+    await eventually(() => clock.running.size > before)
+    await giveWay()
+    await reader.cancel()
+    await waiting
+    // It does not go on to wait either.
+    for (let turn = 0; turn < 5; turn++) await giveWay()
+    expect([clock.running.size, streams.size]).toEqual([before, 0])
   })
 
   test('of events that carry much a piece has few, and the stream has all', async () => {
