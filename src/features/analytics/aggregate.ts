@@ -7,7 +7,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { accountOfActor } from '../accounts/accounts.ts'
 import { listSubAccounts } from '../accounts/sub-accounts.ts'
 import type { DailyFigures } from '../events/figures.ts'
-import { figuresOf, NO_FIGURES, sumOf } from './figures.ts'
+import { figuresOf, type MachineFigures, machineFiguresOf, NO_FIGURES, sumOf } from './figures.ts'
 import { Overview, overviewWire } from './model.ts'
 import type { Period } from './period.ts'
 import { createTurns } from './turns.ts'
@@ -42,6 +42,7 @@ interface Told {
   readonly name: string
   readonly isParent: boolean
   readonly figures: DailyFigures
+  readonly machine: MachineFigures
 }
 
 const inTurn = createTurns()
@@ -56,9 +57,16 @@ export const aggregateOf = (app: App, actor: Actor, period: Period): Promise<Agg
 async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
   const own = accountOfActor(app.config, app.db, actor.accountId)
   const told: Told[] = [
-    { id: actor.accountUuid, name: own.name, isParent: true, figures: figuresOf(app.db, own.id, period) },
+    {
+      id: actor.accountUuid,
+      name: own.name,
+      isParent: true,
+      figures: figuresOf(app.db, own.id, period),
+      machine: machineFiguresOf(app.db, own.id, period),
+    },
   ]
   let totals = told[0]?.figures ?? NO_FIGURES
+  let machine = told[0]?.machine ?? { opens: 0, clicks: 0 }
   let count = 1
   // By id, not by position: some may be made or deleted meanwhile.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
@@ -66,16 +74,18 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
     for (const { id, uuid, name } of page) {
       await giveWay()
       const figures = figuresOf(app.db, id, period)
+      const ofMachines = machineFiguresOf(app.db, id, period)
       totals = sumOf([totals, figures])
+      machine = { opens: machine.opens + ofMachines.opens, clicks: machine.clicks + ofMachines.clicks }
       count++
-      told.push({ id: formatUuid(uuid), name, isParent: false, figures })
+      told.push({ id: formatUuid(uuid), name, isParent: false, figures, machine: ofMachines })
     }
     const last = page.at(-1)
     if (!last) break
     below = last.id
   }
   return {
-    ...overviewWire(totals),
+    ...overviewWire(totals, machine),
     total_accounts: count,
     accounts: told
       .sort(
@@ -83,11 +93,11 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
       )
       .slice(0, MOST_TOLD)
       .map(
-        ({ id, name, isParent, figures }): AccountFigures => ({
+        ({ id, name, isParent, figures, machine }): AccountFigures => ({
           account_id: id,
           name,
           parent_account_id: isParent ? null : actor.accountUuid,
-          ...overviewWire(figures),
+          ...overviewWire(figures, machine),
         }),
       ),
   }

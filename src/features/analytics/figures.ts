@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepared } from '#platform/db/open.ts'
 import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures } from '../events/figures.ts'
+import { MACHINE_METRICS } from '../events/record.ts'
 import type { Period } from './period.ts'
 
 /** Columns of `daily_figures`, as `DailyFigures` names them. */
@@ -19,6 +20,9 @@ const sql = prepared((db) => ({
   // A seek a day: a range over the days would go through all of their domains.
   day: db.prepare<DailyFigures, [number, number, string]>(
     `SELECT ${FIGURE_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
+  ),
+  counted: db.prepare<{ total: number }, [number, string, number, number]>(
+    'SELECT coalesce(sum(value), 0) AS total FROM counters WHERE account_id = ? AND metric = ? AND hour >= ? AND hour < ?',
   ),
 }))
 
@@ -40,6 +44,21 @@ export function daysOf(db: Database, accountId: number, { fromDay, toDay }: Peri
 /** The figures of a period, summed up. */
 export const figuresOf = (db: Database, accountId: number, period: Period): DailyFigures =>
   sumOf(daysOf(db, accountId, period))
+
+/** Loads of pixels and clicks that are taken for those of scanners, prefetchers and image proxies. */
+export interface MachineFigures {
+  readonly opens: number
+  readonly clicks: number
+}
+
+const HOURS_A_DAY = 24
+
+/** What machines loaded and followed in a period; counted by the hour, and kept as long as events are. */
+export function machineFiguresOf(db: Database, accountId: number, { fromDay, toDay }: Period): MachineFigures {
+  const totalOf = (metric: string): number =>
+    sql(db).counted.get(accountId, metric, fromDay * HOURS_A_DAY, (toDay + 1) * HOURS_A_DAY)?.total ?? 0
+  return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
+}
 
 /** The sum of figures. */
 export function sumOf(all: readonly DailyFigures[]): DailyFigures {

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { DailyFigures } from '../events/figures.ts'
 import type { DomainFigures } from './domains.ts'
-import { type DayFigures, ratesOf } from './figures.ts'
+import { type DayFigures, type MachineFigures, ratesOf } from './figures.ts'
 import { badParameter, dayText, PERIOD_FIELDS, PeriodRecord } from './period.ts'
 
 const COUNT = {
@@ -35,6 +35,11 @@ export const Overview = Type.Object({
   open_rate_pct: Type.Number({ description: 'open_rate in per cent.' }),
   click_rate_pct: Type.Number({ description: 'click_rate in per cent.' }),
   bounce_rate_pct: Type.Number({ description: 'Bounced of those sent, in per cent.' }),
+  machine_opens: Type.Integer({
+    description:
+      'Pictures that scanners, prefetchers and image proxies loaded, those of Gmail among them: in no other figure.',
+  }),
+  machine_clicks: Type.Integer({ description: 'Links that such machines followed: in no other figure.' }),
 })
 export type Overview = Static<typeof Overview>
 
@@ -104,7 +109,7 @@ export function limitOf(text: string | undefined): number {
 const fraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
 const percent = (rate: number): number => Math.round(rate * 10_000) / 100
 
-export function overviewWire(figures: DailyFigures): Overview {
+export function overviewWire(figures: DailyFigures, machine: MachineFigures): Overview {
   const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = figures
   const { delivery, bounce, open, click } = ratesOf(figures)
   return {
@@ -127,6 +132,8 @@ export function overviewWire(figures: DailyFigures): Overview {
     open_rate_pct: percent(open),
     click_rate_pct: percent(click),
     bounce_rate_pct: percent(bounce),
+    machine_opens: machine.opens,
+    machine_clicks: machine.clicks,
   }
 }
 

@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { csvAnswer } from '#platform/http/csv.ts'
 import { busiestDomains } from './domains.ts'
-import { daysOf, figuresOf } from './figures.ts'
+import { daysOf, figuresOf, machineFiguresOf } from './figures.ts'
 import {
   Answer,
   csvOf,
@@ -33,7 +33,9 @@ export const analyticsRoutes = (app: App) =>
       '/overview',
       ({ actor, query }) => {
         const period = periodOf(query, app.clock.now())
-        return { data: overviewWire(figuresOf(app.db, actor.accountId, period)), period: periodWire(period) }
+        const { accountId } = actor
+        const data = overviewWire(figuresOf(app.db, accountId, period), machineFiguresOf(app.db, accountId, period))
+        return { data, period: periodWire(period) }
       },
       {
         query: PeriodQuery,

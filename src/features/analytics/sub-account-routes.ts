@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { getSubAccount } from '../sub-accounts/sub-accounts.ts'
 import { Aggregate, aggregateOf } from './aggregate.ts'
-import { figuresOf } from './figures.ts'
+import { figuresOf, machineFiguresOf } from './figures.ts'
 import { Answer, Overview, overviewWire, PeriodQuery } from './model.ts'
 import { periodOf, periodWire } from './period.ts'
 
@@ -34,7 +34,8 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       ({ actor, params: { id }, query }) => {
         const { account } = getSubAccount(app, actor, id)
         const period = periodOf(query, app.clock.now())
-        return { data: overviewWire(figuresOf(app.db, account.id, period)), period: periodWire(period) }
+        const data = overviewWire(figuresOf(app.db, account.id, period), machineFiguresOf(app.db, account.id, period))
+        return { data, period: periodWire(period) }
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) }),

@@ -127,6 +127,9 @@ const HOUR_MS = 3_600_000
 
 export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
 
+/** Counters of what scanners, prefetchers and proxies load and follow, which are no events. */
+export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:clicked' } as const
+
 /** Adds to a counter of an account in the hour of `at`; written once a group, by `flushCounters`. */
 export function count(tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void {
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)

@@ -11,7 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { countDaily, countDomain, domainOfAddress, ERASED_DOMAIN } from '../events/figures.ts'
-import { count, type EventData, record } from '../events/record.ts'
+import { count, type EventData, MACHINE_METRICS, record } from '../events/record.ts'
 import type { Visitor } from './classify.ts'
 import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
 
@@ -110,7 +110,9 @@ export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engageme
   const at = app.eventTime()
   const news = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
   if (engagement.visitor === 'machine') {
-    count(tx, sender.accountId, engagement.url === undefined ? 'machine:opened' : 'machine:clicked', at, 1)
+    const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
+    // As analytics: mail that was only captured is in no figure.
+    if (sender.sandbox === 0) count(tx, sender.accountId, metric, at, 1)
     return
   }
   if (news === 'none') return

@@ -1,6 +1,7 @@
 /** @module What /v1/analytics answers: figures of real sends, periods, and what is refused. */
 import { expect, test } from 'bun:test'
 import { addToRow, DAILY_FIELDS, type DailyFigures, dayOf } from '#features/events/figures.ts'
+import { count } from '#features/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -89,9 +90,34 @@ test('the overview has all counts twice, and rates of distinct emails over those
       open_rate_pct: 29.63,
       click_rate_pct: 11.11,
       bounce_rate_pct: 9.09,
+      machine_opens: 0,
+      machine_clicks: 0,
     },
     period: { from: textOf(TODAY - 29), to: textOf(TODAY), period: '30d' },
   })
+})
+
+test('what machines loaded and followed is told beside, of whole days alone', async () => {
+  await using service = await createEmailApi()
+  const first = (TODAY - 6) * days(1)
+  await service.app.commit.write((tx) => {
+    for (const [at, opens] of [
+      [first - 1, 1],
+      [first, 10],
+      [NOW, 100],
+      [NOW + days(1), 1000],
+    ] as const)
+      count(tx, 1, 'machine:opened', at, opens)
+    count(tx, 1, 'machine:clicked', NOW, 7)
+    count(tx, 2, 'machine:opened', NOW, 5)
+  })
+  const told = (body: unknown) => [
+    at(body, 'data', 'opens'),
+    at(body, 'data', 'machine_opens'),
+    at(body, 'data', 'machine_clicks'),
+  ]
+  expect(told(await ask(service, 'overview?period=7d'))).toEqual([0, 110, 7])
+  expect(told(await ask(service, 'aggregate?period=7d'))).toEqual([0, 110, 7])
 })
 
 test('rates are 0 while there is nothing, and end at 1', async () => {

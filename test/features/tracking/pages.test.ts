@@ -257,6 +257,9 @@ describe('machines', () => {
     ])
     expect(email.app.db.query('SELECT human, machine FROM link_clicks').all()).toEqual([{ human: 0, machine: 1 }])
     expect([counted(email, 'machine:opened'), counted(email, 'machine:clicked')]).toEqual([2, 1])
+    expect((await email.api('GET', '/v1/analytics/overview')).body).toMatchObject({
+      data: { opens: 0, clicks: 0, machine_opens: 2, machine_clicks: 1 },
+    })
     expectBalanced(email)
   })
 
