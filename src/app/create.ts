@@ -46,6 +46,7 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { createRenderer } from '#platform/template/start-renderer.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
+import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
@@ -79,6 +80,7 @@ export interface CreateOptions {
   readonly log?: Log
   readonly resolver?: Resolver
   readonly disk?: DiskGuard
+  readonly createDkimKey?: () => Promise<DkimKey>
 }
 
 /** The data directory belongs to another process. */
@@ -186,6 +188,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       memory: new MemoryBudget(config.memoryBudget),
       resolver,
       freshResolver,
+      createDkimKey: options.createDkimKey ?? generateDkimKey,
       fetch,
       renderer,
       ownPorts,

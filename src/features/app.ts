@@ -13,6 +13,7 @@ import type { MemoryBudget } from '#platform/memory-budget.ts'
 import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
+import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
 export interface App {
@@ -37,6 +38,8 @@ export interface App {
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
   readonly freshResolver: Resolver
+  /** A new key pair for a domain to sign with. */
+  createDkimKey(): Promise<DkimKey>
   /** Calls a URL that a tenant gave. Nothing else may. */
   readonly fetch: SafeFetch
   /** Renders the templates of tenants. */

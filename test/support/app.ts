@@ -22,6 +22,7 @@ import { loadConfig } from '#platform/config.ts'
 import { createMasterKeyFile } from '#platform/crypto.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import { dkimKeyFromFile } from './dkim-keys.ts'
 
 export interface TestApp extends AsyncDisposable {
   readonly app: App
@@ -60,7 +61,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...options.settings,
   })
   if (!options.dataDir && config.masterKeyFile === '') fillDataDirectory(dataDir, config.masterKey === '')
-  const opened = openApp(config, options)
+  const opened = openApp(config, { createDkimKey: dkimKeyFromFile, ...options })
   const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
   const inbound = options.receives ? await startInbound(opened) : undefined

@@ -10,7 +10,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
-import { generateDkimKey } from '#protocols/dkim/keys.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
@@ -196,7 +195,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   requireFree(app.db, actor.accountId, domain)
   // Before the work of a key as well.
   requireRoom(app, app, actor.accountId, 'domains')
-  const key = await generateDkimKey()
+  const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
   // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS name.

@@ -1,0 +1,23 @@
+/**
+ * @module DKIM keys for domains in tests, made once and kept in dkim-keys.pem: to make two for a service takes longer than most tests. Secret to nobody; the
+ * service makes its own.
+ */
+import { createPublicKey } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DkimKey } from '#protocols/dkim/keys.ts'
+
+const keys = readFileSync(join(import.meta.dir, 'dkim-keys.pem'), 'utf8')
+  .split(/(?<=-----END PRIVATE KEY-----\n)/)
+  .map((privateKeyPem): DkimKey => {
+    const der = createPublicKey(privateKeyPem).export({ type: 'spki', format: 'der' })
+    return { privateKeyPem, publicKey: der.toString('base64') }
+  })
+let given = 0
+
+/** The next of the kept keys. Domains of one test have different ones, up to eight of them. */
+export async function dkimKeyFromFile(): Promise<DkimKey> {
+  const key = keys[given++ % keys.length]
+  if (!key) throw new Error('dkim-keys.pem has no keys')
+  return key
+}
