@@ -11,6 +11,7 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
 import { messageIdOf } from '../emails/accept.ts'
+import { recipientOfVerp } from '../emails/named-recipient.ts'
 
 /** A recipient that a report may be about. */
 export interface MatchedRecipient {
@@ -55,7 +56,7 @@ export function matchReport(
   report: DeliveryReport,
   at: { readonly recipientId?: number | undefined; readonly accountId?: number | undefined },
 ): Matched {
-  const returned = recipientOfReturnPath(report.originalReturnPath, keys.subkey('verp'))
+  const returned = recipientOfReturnPath(db, report.originalReturnPath, keys.subkey('verp'))
   const proven = at.recipientId ?? returned
   const email = emailOfMessageId(db, report.originalMessageId)
   const isForeign = (accountId: number): boolean => at.accountId !== undefined && at.accountId !== accountId
@@ -95,10 +96,11 @@ function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipi
   return [originalRecipient, finalRecipient].some((name) => name !== null && normaliseAddress(name) === key)
 }
 
-function recipientOfReturnPath(address: string | null, verpKey: Uint8Array): number | undefined {
+function recipientOfReturnPath(db: Database, address: string | null, verpKey: Uint8Array): number | undefined {
   if (address === null) return undefined
   const at = address.lastIndexOf('@')
-  return decodeVerp(at === -1 ? address : address.slice(0, at), verpKey)
+  const name = decodeVerp(at === -1 ? address : address.slice(0, at), verpKey)
+  return name && recipientOfVerp(db, name)
 }
 
 const MESSAGE_ID = /^<([0-9a-f-]{36})@[^<>@\s]{1,255}>$/i

@@ -42,7 +42,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
 
   const recipientOf = (mailFrom: SMTPServerAddress | false): { recipientId: number; emailId: number } | undefined => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
-    const recipientId = decodeVerp(localPart, options.verpKey)
+    const recipientId = decodeVerp(localPart, options.verpKey)?.recipientId
     const emailId = recipientId === undefined ? undefined : options.findEmailId(recipientId)
     return recipientId === undefined || emailId === undefined ? undefined : { recipientId, emailId }
   }

@@ -10,9 +10,11 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { emailOfMessageId } from '../bounces/match.ts'
+import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
+import { LOST_RECIPIENT, recipientOfVerp } from '../emails/named-recipient.ts'
 import { type Status, statusName } from '../emails/status.ts'
 import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '../unsubscribe/headers.ts'
-import { openToken } from '../unsubscribe/token.ts'
+import { openToken, type UnsubscribeFacts } from '../unsubscribe/token.ts'
 
 /** An email that a report is about. */
 export interface ReportedEmail {
@@ -62,7 +64,7 @@ export interface ReportPlace {
 /** What a report is about. Takes any report. */
 export function matchReport({ db, keys }: Pick<App, 'db' | 'keys'>, report: FeedbackReport, at: ReportPlace): Matched {
   const namedId = emailOfMessageId(db, report.originalMessageId)?.id
-  const returned = provenRecipient(keys, report)
+  const returned = provenRecipient(db, keys, report)
   const recipientId = at.recipientId ?? returned
   if (recipientId === undefined) {
     const named = namedId === undefined ? undefined : sql(db).email.get(namedId)
@@ -85,14 +87,26 @@ const unmatched = (why: string): Matched => ({ kind: 'unmatched', why })
 const foreign = unmatched('It is about an email of another account.')
 
 /** The recipient that the addresses and links of ours in a report prove; undefined when there is none, or when they prove several. */
-function provenRecipient(keys: App['keys'], report: FeedbackReport): number | undefined {
+function provenRecipient(db: Database, keys: App['keys'], report: FeedbackReport): number | undefined {
   const verpKey = keys.subkey('verp')
+  const names = report.ownLocalParts.flatMap((local) => [
+    decodeVerp(local, verpKey),
+    decodeUnsubscribeAddress({ keys }, local),
+  ])
+  const links = linksIn(report.originalListUnsubscribe).map((token) => openToken(keys, token))
   const ids = [
-    ...report.ownLocalParts.flatMap((local) => [decodeVerp(local, verpKey), decodeUnsubscribeAddress({ keys }, local)]),
-    ...linksIn(report.originalListUnsubscribe).map((token) => openToken(keys, token)?.recipientId),
+    ...names.map((name) => name && recipientOfVerp(db, name)),
+    ...links.map((facts) => facts && recipientOfLink(db, facts)),
   ].filter((id) => id !== undefined)
   const distinct = new Set(ids)
   return distinct.size === 1 ? ids[0] : undefined
+}
+
+/** A link says whom it was made for: after a restored backup its row may be somebody else's. */
+function recipientOfLink(db: Database, { recipientId, emailId, address }: UnsubscribeFacts): number {
+  const row = sql(db).recipient.get(recipientId)
+  const isAnother = row && (row.emailId !== emailId || (row.address !== address && row.address !== ERASED_ADDRESS))
+  return isAnother ? LOST_RECIPIENT : recipientId
 }
 
 const MOST_LINKS = 10

@@ -6,7 +6,7 @@
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { encodeVerp } from '#protocols/address/verp.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
 import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { type SigningDomain, signingDomain } from '../domains/sending.ts'
 import { trackingHost } from '../domains/tracking-domain.ts'
@@ -98,14 +98,21 @@ export function createJobBuilder(
     const listHeaders =
       email.transactional === 1
         ? []
-        : unsubscribeHeaders(app, { emailId, recipientId, address: rcptTo, from: email.from, returnPathDomain })
+        : unsubscribeHeaders(app, {
+            emailId,
+            emailUuid: email.uuid,
+            recipientId,
+            address: rcptTo,
+            from: email.from,
+            returnPathDomain,
+          })
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       privateKeyPem: domain.privateKeyPem,
       job: {
         recipientId,
         route,
-        mailFrom: `${encodeVerp(recipientId, verpKey)}@${returnPathDomain}`,
+        mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
         smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? ''].some(hasUtf8Address),

@@ -7,6 +7,7 @@ import type { Destination, Refusal } from '#features/received.ts'
 import { prepared } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
+import { recipientOfVerp } from '../emails/named-recipient.ts'
 import { decodeUnsubscribeAddress } from '../unsubscribe/headers.ts'
 import { routeKey } from './match.ts'
 
@@ -51,9 +52,9 @@ export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (addre
     if (at < 1 || domain === undefined) return noAddress
     // What we made ourselves is ours under whatever domain it comes back: its MAC says so.
     const bounced = decodeVerp(localPart, verpKey)
-    if (bounced !== undefined) return { kind: 'bounce', address, recipientId: bounced }
+    if (bounced) return { kind: 'bounce', address, recipientId: recipientOfVerp(app.db, bounced) }
     const unsubscribing = decodeUnsubscribeAddress(app, localPart)
-    if (unsubscribing !== undefined) return { kind: 'unsubscribe', address, recipientId: unsubscribing }
+    if (unsubscribing) return { kind: 'unsubscribe', address, recipientId: recipientOfVerp(app.db, unsubscribing) }
     const name = routeKey(localPart)
     if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
     const row = sql(app.db).byName.get(domain)

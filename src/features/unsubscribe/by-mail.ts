@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
+import { LOST_RECIPIENT } from '../emails/named-recipient.ts'
 import { unsubscribeFacts } from './headers.ts'
 import { LONGEST_TOKEN, openToken, type UnsubscribeFacts } from './token.ts'
 import { unsubscribeIn } from './unsubscribe.ts'
@@ -17,7 +18,7 @@ export type MailRequestResult =
 
 /** A message to an address for unsubscribing, as far as it counts. */
 export interface MailRequest {
-  /** By the MAC in the address. */
+  /** By the MAC in the address; LOST_RECIPIENT: its row is another one by now. */
   readonly recipientId: number
   readonly subject: string
   /** `''`: the null reverse-path. */
@@ -40,7 +41,7 @@ export function unsubscribeByMail(app: App, tx: Tx, request: MailRequest): MailR
   if (isAnswer(request)) return ignored('It is an automatic answer or a report, which asks for nothing.')
   const facts = factsInSubject(app, request.subject) ?? factsOfRecipient(tx, request.recipientId)
   if (!facts) return ignored('Its email or the address of its recipient is gone, and no token stands in the subject.')
-  if (facts.recipientId !== request.recipientId)
+  if (request.recipientId !== LOST_RECIPIENT && facts.recipientId !== request.recipientId)
     return ignored('The address is of one recipient, the token in the subject of another one.')
   const isNew = unsubscribeIn(app, tx, facts, 'mailto')
   return isNew === undefined ? ignored('The account of the email is gone.') : { kind: 'unsubscribed', isNew }

@@ -4,8 +4,9 @@
  */
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { decodeVerp, encodeVerp } from '#protocols/address/verp.ts'
+import { decodeVerp, encodeVerp, type VerpName, verpTag } from '#protocols/address/verp.ts'
 import { DEFAULT_STREAM } from '../streams/streams.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type UnsubscribeFacts, unsubscribeToken } from './token.ts'
@@ -19,6 +20,7 @@ export interface UnsubscribableMail {
   readonly address: string
   /** Mailbox in From, as it was stored. */
   readonly from: string
+  readonly emailUuid: UuidBytes
   /** Host whose MX we are. */
   readonly returnPathDomain: string
 }
@@ -38,11 +40,11 @@ export function unsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
   mail: UnsubscribableMail,
 ): readonly (readonly [name: string, value: string])[] {
-  const { emailId, recipientId, returnPathDomain } = mail
+  const { emailId, emailUuid, recipientId, returnPathDomain } = mail
   const facts = unsubscribeFacts(db, mail)
   if (!facts) throw new Error(`email ${emailId} has no account or no stream`)
   const token = unsubscribeToken(keys, facts)
-  const mailbox = `${encodeVerp(recipientId, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
+  const mailbox = `${encodeVerp({ recipientId, tag: verpTag(emailUuid) }, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
   const url = unsubscribeUrl(config, token)
   return [
     // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
@@ -59,7 +61,7 @@ export const unsubscribeUrl = ({ publicUrl }: App['config'], token: string): str
 /** What the token of a recipient says; undefined when the email is gone. */
 export function unsubscribeFacts(
   db: App['db'],
-  { emailId, recipientId, address, from }: Omit<UnsubscribableMail, 'returnPathDomain'>,
+  { emailId, recipientId, address, from }: Omit<UnsubscribableMail, 'emailUuid' | 'returnPathDomain'>,
 ): UnsubscribeFacts | undefined {
   const origin = sql(db).origin.get(emailId)
   if (!origin) return undefined
@@ -75,6 +77,6 @@ export function unsubscribeFacts(
   }
 }
 
-/** The recipient whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */
-export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): number | undefined =>
+/** Whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */
+export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpName | undefined =>
   decodeVerp(localPart, keys.subkey('unsubscribe'), 'u-')

@@ -3,43 +3,58 @@
  * recipient and a forged one finds none. `b-` is the envelope sender (VERP), where bounces come to; `u-` is where people unsubscribe by mail
  * (RFC 2369 §3.2). Domain and key are the caller's, and each kind of address has a key of its own. RFC 5321 §4.5.3.1.1 (64 octets).
  *
- * Form: the prefix and 32 base32 characters: 7 octets of recipient id and 13 octets (104 bits) of HMAC-SHA256 over them. Lower case throughout,
- * and read without regard to case, because some hosts change the case of an address.
+ * Form: the prefix and 32 base32 characters: 2 octets of the email, 5 of recipient id and 13 octets (104 bits) of HMAC-SHA256 over them. Lower case
+ * throughout, and read without regard to case, because some hosts change the case of an address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 export type VerpPrefix = 'b-' | 'u-'
 
 const BOUNCES: VerpPrefix = 'b-'
-const ID_OCTETS = 7
+const TAG_OCTETS = 2
+const ID_OCTETS = 5
+const NAME_OCTETS = TAG_OCTETS + ID_OCTETS
+const MOST_RECIPIENTS = 2 ** (8 * ID_OCTETS)
 const MAC_OCTETS = 13
-const TOKEN_LENGTH = ((ID_OCTETS + MAC_OCTETS) * 8) / 5
+const TOKEN_LENGTH = ((NAME_OCTETS + MAC_OCTETS) * 8) / 5
 /** RFC 4648 §6, lower-cased. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 
-/** The local part of a recipient: 34 octets, always the same for the same id and key. Throws when the id is no safe integer from 0. */
-export function encodeVerp(recipientId: number, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
-  if (!Number.isSafeInteger(recipientId) || recipientId < 0) throw new Error(`no recipient id: ${recipientId}`)
-  const token = Buffer.alloc(ID_OCTETS + MAC_OCTETS)
-  token.writeUIntBE(Math.floor(recipientId / 2 ** 32), 0, ID_OCTETS - 4)
-  token.writeUInt32BE(recipientId % 2 ** 32, ID_OCTETS - 4)
-  token.set(macOf(token.subarray(0, ID_OCTETS), key), ID_OCTETS)
+/** Whom an address of ours names. */
+export interface VerpName {
+  /** Row id. After a restored backup the row may be another one by now: the tag says so. */
+  readonly recipientId: number
+  /** Of the email, by `verpTag`: 1 to 65535; 0 in addresses that were made before there were tags. */
+  readonly tag: number
+}
+
+/** What tells two emails apart that got the same row ids, because the first was lost with what a backup did not have. @param emailUuid random at its end */
+export const verpTag = (emailUuid: Uint8Array): number => ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
+
+/** The local part of a recipient: 34 octets, always the same for the same name and key. Throws when the id is no integer from 0 to 2^40 - 1. */
+export function encodeVerp({ recipientId, tag }: VerpName, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
+  if (!Number.isInteger(recipientId) || recipientId < 0 || recipientId >= MOST_RECIPIENTS)
+    throw new Error(`no recipient id: ${recipientId}`)
+  const token = Buffer.alloc(NAME_OCTETS + MAC_OCTETS)
+  token.writeUInt16BE(tag, 0)
+  token.writeUIntBE(recipientId, TAG_OCTETS, ID_OCTETS)
+  token.set(macOf(token.subarray(0, NAME_OCTETS), key), NAME_OCTETS)
   return prefix + encodeBase32(token)
 }
 
-/** The recipient id in such a local part, or undefined when the prefix, the form or the MAC is not ours. Takes any text in any case. */
-export function decodeVerp(localPart: string, key: Uint8Array, prefix: VerpPrefix = BOUNCES): number | undefined {
+/** Whom such a local part names, or undefined when the prefix, the form or the MAC is not ours. Takes any text in any case. */
+export function decodeVerp(localPart: string, key: Uint8Array, prefix: VerpPrefix = BOUNCES): VerpName | undefined {
   const text = localPart.length === prefix.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
   if (!text.startsWith(prefix) || !TOKEN.test(text.slice(prefix.length))) return undefined
   const token = decodeBase32(text.slice(prefix.length))
-  const id = token.subarray(0, ID_OCTETS)
-  if (!timingSafeEqual(token.subarray(ID_OCTETS), macOf(id, key))) return undefined
-  return id.readUIntBE(0, ID_OCTETS - 4) * 2 ** 32 + id.readUInt32BE(ID_OCTETS - 4)
+  const name = token.subarray(0, NAME_OCTETS)
+  if (!timingSafeEqual(token.subarray(NAME_OCTETS), macOf(name, key))) return undefined
+  return { recipientId: name.readUIntBE(TAG_OCTETS, ID_OCTETS), tag: name.readUInt16BE(0) }
 }
 
-const macOf = (id: Uint8Array, key: Uint8Array): Uint8Array =>
-  createHmac('sha256', key).update(id).digest().subarray(0, MAC_OCTETS)
+const macOf = (name: Uint8Array, key: Uint8Array): Uint8Array =>
+  createHmac('sha256', key).update(name).digest().subarray(0, MAC_OCTETS)
 
 /** 20 octets are 32 characters exactly, so padding never comes up. */
 function encodeBase32(bytes: Uint8Array): string {

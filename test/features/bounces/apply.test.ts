@@ -231,6 +231,18 @@ describe('without a proven return path', () => {
     expect(stateOf(post, email).status).toBe('sent')
   })
 
+  test('the return path of an email that was lost with a restored backup is nobody, though another email has its row', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    post.service.app.db.run('UPDATE emails SET uuid = zeroblob(16) WHERE id = ?', [email.emailId])
+    const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: email.recipients[0]?.verp ?? '' })
+    expect(await post.report(report)).toEqual({
+      kind: 'unmatched',
+      why: 'The recipient that the return path names is no longer there.',
+    })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
   test('the Message-ID of an email to one recipient needs no name', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@a.test'])

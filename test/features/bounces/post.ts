@@ -12,7 +12,7 @@ import { eventType } from '#features/events/record.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { encodeVerp } from '#protocols/address/verp.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
 import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
 
@@ -96,7 +96,7 @@ export async function startPost(): Promise<Post> {
         recipients: rows.map(({ id, address }) => ({
           id,
           address,
-          verp: `${encodeVerp(id, app.keys.subkey('verp'))}@send.${domain}`,
+          verp: `${encodeVerp({ recipientId: id, tag: verpTag(uuid ?? new Uint8Array()) }, app.keys.subkey('verp'))}@send.${domain}`,
         })),
       }
     },

@@ -15,7 +15,7 @@ const VERP_KEY = new Uint8Array(32).fill(7)
 const MAX_MESSAGE_BYTES = 1000 * KiB
 /** Recipients 1 to 99 exist; recipient 12 belongs to email 1200. */
 const findEmailId = (id: number): number | undefined => (id < 100 ? id * 100 : undefined)
-const returnPath = (recipientId: number, key = VERP_KEY) => `${encodeVerp(recipientId, key)}@bounces.sender.test`
+const returnPath = (recipientId: number, key = VERP_KEY) => `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
 
 interface Running extends AsyncDisposable {
   readonly server: CaptureServer
@@ -124,7 +124,7 @@ test('it offers pipelining, 8-bit, SMTPUTF8 and its size, and neither TLS nor pa
 test('internationalised addresses are kept as they were in the envelope', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
-  const mailFrom = `${encodeVerp(12, VERP_KEY)}@bounces.xn--bcher-kva.test`
+  const mailFrom = `${encodeVerp({ recipientId: 12, tag: 0 }, VERP_KEY)}@bounces.xn--bcher-kva.test`
   await send(client, { mailFrom, rcptTo: 'bob@xn--bcher-kva.test' })
   await send(client, { mailFrom, rcptTo: 'büro@xn--bcher-kva.test', smtpUtf8: true })
   expect(running.saved.map((c) => [c.mailFrom, c.rcptTo])).toEqual([
@@ -136,7 +136,7 @@ test('internationalised addresses are kept as they were in the envelope', async 
 test('a MAIL FROM that is not a return path of ours is refused, and the session goes on', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
-  const verp = encodeVerp(12, VERP_KEY)
+  const verp = encodeVerp({ recipientId: 12, tag: 0 }, VERP_KEY)
   for (const mailFrom of [
     'ada@sender.test',
     '',

@@ -278,6 +278,19 @@ describe('a report that does not fit is', () => {
     expectNothing()
   })
 
+  test('unmatched when the email of its address or link was lost with a restored backup, though another has its row', async () => {
+    const email = await complaints.delivered(TO_BOB)
+    const report = await complaints.report('unsubscribe-link-only', email)
+    const local = complaints.copy(email).return_path.split('@')[0] ?? ''
+    const { db } = complaints.service.app
+    db.run('UPDATE emails SET uuid = zeroblob(16)')
+    const byAddress = { ...report, originalListUnsubscribe: null, ownLocalParts: [local] }
+    expect(await complaints.apply(byAddress)).toEqual(unmatched)
+    db.run("UPDATE recipients SET address = 'carl@provider.test'")
+    expect(await complaints.apply({ ...report, ownLocalParts: [] })).toEqual(unmatched)
+    expectNothing()
+  })
+
   test('ignored when its address is of one email and the returned message another one', async () => {
     const [one, other] = [await complaints.delivered(TO_BOB), await complaints.delivered(TO_BOB)]
     const recipientId = one.recipients[0]?.id ?? 0

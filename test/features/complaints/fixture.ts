@@ -3,7 +3,7 @@ import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#featur
 import { claimDue, finishRecipient } from '#features/emails/status.ts'
 import { unsubscribeHeaders } from '#features/unsubscribe/headers.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { encodeVerp } from '#protocols/address/verp.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
@@ -81,8 +81,10 @@ export function complaintsOf<Service extends EmailApi>(service: Service): Compla
   const copy: Complaints<Service>['copy'] = (email, index = 0) => {
     const recipient = email.recipients[index]
     if (!recipient) throw new Error(`the email has no recipient ${index}`)
+    const emailUuid = parseUuid(email.id) ?? new Uint8Array()
     const mail = {
       emailId: email.emailId,
+      emailUuid,
       recipientId: recipient.id,
       address: recipient.address,
       from: 'ada@sender.test',
@@ -90,7 +92,7 @@ export function complaintsOf<Service extends EmailApi>(service: Service): Compla
     const [field] = unsubscribeHeaders(app, { ...mail, returnPathDomain: 'send.sender.test' })
     const [, unsubscribe = '', address = ''] = /<(https:[^>]+)>, <mailto:([^?]+)/.exec(field?.[1] ?? '') ?? []
     return {
-      return_path: `${encodeVerp(recipient.id, app.keys.subkey('verp'))}@send.sender.test`,
+      return_path: `${encodeVerp({ recipientId: recipient.id, tag: verpTag(emailUuid) }, app.keys.subkey('verp'))}@send.sender.test`,
       recipient: recipient.address,
       message_id: email.messageId,
       unsubscribe,

@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
+import { acceptEmail } from '#features/emails/accept.ts'
+import { draftOf } from '#features/emails/draft.ts'
+import { LOST_RECIPIENT } from '#features/emails/named-recipient.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import type { Destination, Refusal } from '#features/received.ts'
-import { encodeVerp } from '#protocols/address/verp.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
 
 let service: TestApp
@@ -30,6 +33,22 @@ beforeAll(async () => {
   await add(owner, 'gone.test', 'verified_at = 1, inbound_enabled = 1, deleted_at = 2')
 })
 afterAll(() => service[Symbol.asyncDispose]())
+
+/** An email in the queue. */
+async function storedEmail(): Promise<{ recipientId: number; uuid: Uint8Array }> {
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'stored.test')
+  const request = { from: 'ada@stored.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello.' }
+  await acceptEmail(app, actor, draftOf(app, request, undefined))
+  const row = app.db
+    .query<{ recipientId: number; uuid: Uint8Array }, []>(
+      'SELECT recipients.id AS recipientId, uuid FROM recipients JOIN emails ON emails.id = email_id',
+    )
+    .get()
+  if (!row) throw new Error('the email was not stored')
+  return row
+}
 
 const atDomain = (address: string, name: string) => ({
   kind: 'domain',
@@ -89,15 +108,34 @@ describe('our own addresses', () => {
   })
 
   test('a return path that we made names its recipient, in any case and under any domain; a letter changed and it is refused', () => {
-    const verp = encodeVerp(4711, service.app.keys.subkey('verp'))
+    const verp = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('verp'))
     for (const address of [`${verp}@send.inbound.test`, `${verp.toUpperCase()}@send.gone.test`])
       expect(decide(address)).toEqual({ kind: 'bounce', address, recipientId: 4711 })
     const last = verp.at(-1) === 'a' ? 'b' : 'a'
     expect(decide(`${verp.slice(0, -1)}${last}@send.inbound.test`)).toMatchObject({ code: 550 })
   })
 
+  test('addresses of an email that was lost with a restored backup name nobody, though another email has its row', async () => {
+    const { app } = service
+    const { recipientId, uuid } = await storedEmail()
+    for (const [kind, subkey, prefix] of [
+      ['bounce', 'verp', 'b-'],
+      ['unsubscribe', 'unsubscribe', 'u-'],
+    ] as const) {
+      const named = [verpTag(uuid), 0, verpTag(uuid) ^ 2].map((tag) => {
+        const address = `${encodeVerp({ recipientId, tag }, app.keys.subkey(subkey), prefix)}@send.inbound.test`
+        const destination = decide(address)
+        return {
+          kind: 'kind' in destination && destination.kind,
+          id: 'recipientId' in destination && destination.recipientId,
+        }
+      })
+      expect(named).toEqual([recipientId, recipientId, LOST_RECIPIENT].map((id) => ({ kind, id })))
+    }
+  })
+
   test('an address for unsubscribing that we made names its recipient', () => {
-    const local = encodeVerp(4711, service.app.keys.subkey('unsubscribe'), 'u-')
+    const local = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('unsubscribe'), 'u-')
     expect(decide(`${local}@send.inbound.test`)).toEqual({
       kind: 'unsubscribe',
       address: `${local}@send.inbound.test`,

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { ERASED_ADDRESS } from '#features/contacts/listed-form.ts'
+import { LOST_RECIPIENT } from '#features/emails/named-recipient.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/unsubscribe/by-mail.ts'
 import { openToken } from '#features/unsubscribe/token.ts'
 import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
@@ -87,6 +88,14 @@ test('without a token the address is enough while the email is there, and stops 
   service.app.db.run('DELETE FROM recipients WHERE id = ?', [request.recipientId])
   expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
   expect(service.suppressions()).toHaveLength(4)
+})
+
+test('the address of an email that was lost with a restored backup says nobody, the token still does', async () => {
+  const request = { ...(await requested({ stream: 'news' })), recipientId: LOST_RECIPIENT }
+  expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
+  expect(service.suppressions()).toEqual([])
+  expect(await byMail(request)).toEqual(NEW)
+  expect(service.suppressions()).toEqual([{ ...suppressed, stream: 'news' }])
 })
 
 test('of a recipient who was erased the address alone says nobody, the token still does', async () => {

@@ -39,8 +39,11 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
       if (listId !== undefined)
         app.db.run('UPDATE emails SET list_id = ? WHERE uuid = ?', [listId, parseUuid(id) ?? new Uint8Array()])
       const row = app.db
-        .query<{ emailId: number; recipientId: number; address: string; from: string }, [Uint8Array]>(
-          `SELECT emails.id AS emailId, recipients.id AS recipientId, address, from_address AS "from"
+        .query<
+          { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string },
+          [Uint8Array]
+        >(
+          `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from"
            FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
         )
         .get(parseUuid(id) ?? new Uint8Array())

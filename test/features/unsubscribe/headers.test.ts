@@ -6,6 +6,7 @@ import { createStream } from '#features/streams/streams.ts'
 import { decodeUnsubscribeAddress, unsubscribeHeaders } from '#features/unsubscribe/headers.ts'
 import { LONGEST_TOKEN, openToken } from '#features/unsubscribe/token.ts'
 import { parseUuid } from '#platform/ids.ts'
+import { verpTag } from '#protocols/address/verp.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { composeMessage } from '#protocols/mime/compose.ts'
@@ -24,8 +25,11 @@ afterAll(() => service[Symbol.asyncDispose]())
 async function fieldsOf(request: Record<string, unknown> = {}) {
   const { id } = await service.accepted({ transactional: false, ...request })
   const row = service.app.db
-    .query<{ emailId: number; recipientId: number; address: string; from: string; streamId: number }, [Uint8Array]>(
-      `SELECT emails.id AS emailId, recipients.id AS recipientId, address, from_address AS "from", stream_id AS streamId
+    .query<
+      { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string; streamId: number },
+      [Uint8Array]
+    >(
+      `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from", stream_id AS streamId
        FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
     )
     .get(parseUuid(id) ?? new Uint8Array())
@@ -52,7 +56,10 @@ describe('the fields of a message', () => {
       streamId: 0,
       listId: 0,
     })
-    expect(decodeUnsubscribeAddress(service.app, localPart)).toBe(row.recipientId)
+    expect(decodeUnsubscribeAddress(service.app, localPart)).toEqual({
+      recipientId: row.recipientId,
+      tag: verpTag(row.emailUuid),
+    })
   })
 
   test('name the stream, but not the default one: leaving that stops all', async () => {

@@ -1,24 +1,31 @@
 import { expect, test } from 'bun:test'
-import { decodeVerp, encodeVerp } from '#protocols/address/verp.ts'
+import { decodeVerp, encodeVerp, type VerpName, verpTag } from '#protocols/address/verp.ts'
 
 const key = new Uint8Array(32).fill(7)
-const ids = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 123_456_789_012, Number.MAX_SAFE_INTEGER]
+const names: VerpName[] = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 123_456_789_012, 2 ** 40 - 1].flatMap(
+  (recipientId) => [0, 1, 256, 65_535].map((tag) => ({ recipientId, tag })),
+)
 
-test('every recipient id comes back, in either case', () => {
-  for (const id of ids) {
-    const localPart = encodeVerp(id, key)
-    expect([decodeVerp(localPart, key), decodeVerp(localPart.toUpperCase(), key)]).toEqual([id, id])
+test('every name comes back, in either case', () => {
+  for (const name of names) {
+    const localPart = encodeVerp(name, key)
+    expect([decodeVerp(localPart, key), decodeVerp(localPart.toUpperCase(), key)]).toEqual([name, name])
   }
 })
 
 test('the local part is lower-case base32 after b-, within 64 octets, and always the same', () => {
-  expect(encodeVerp(1, key)).toMatch(/^b-[a-z2-7]{32}$/)
-  expect(encodeVerp(1, key)).toBe(encodeVerp(1, key))
-  expect(new Set(ids.map((id) => encodeVerp(id, key))).size).toBe(ids.length)
+  const name = { recipientId: 1, tag: 2 }
+  expect(encodeVerp(name, key)).toMatch(/^b-[a-z2-7]{32}$/)
+  expect(encodeVerp(name, key)).toBe(encodeVerp(name, key))
+  expect(new Set(names.map((each) => encodeVerp(each, key))).size).toBe(names.length)
+})
+
+test('an address from before there were tags still names its recipient', () => {
+  expect(decodeVerp('b-aaaaaaaaaaveimfz3z7zs3ayvdorb2zl', key)).toEqual({ recipientId: 42, tag: 0 })
 })
 
 test('a changed character, another key and foreign local parts name nobody', () => {
-  const localPart = encodeVerp(42, key)
+  const localPart = encodeVerp({ recipientId: 42, tag: 7 }, key)
   for (let i = 0; i < localPart.length; i++) {
     const other = localPart[i] === 'c' ? 'd' : 'c'
     expect(decodeVerp(localPart.slice(0, i) + other + localPart.slice(i + 1), key)).toBeUndefined()
@@ -38,17 +45,24 @@ test('a changed character, another key and foreign local parts name nobody', () 
 })
 
 test('an address for unsubscribing is no return path, under the same key either', () => {
-  const bounces = encodeVerp(42, key)
-  const unsubscribes = encodeVerp(42, key, 'u-')
+  const name = { recipientId: 42, tag: 7 }
+  const bounces = encodeVerp(name, key)
+  const unsubscribes = encodeVerp(name, key, 'u-')
   expect(unsubscribes).toBe(`u-${bounces.slice(2)}`)
   expect([bounces, unsubscribes].map((text) => [decodeVerp(text, key), decodeVerp(text, key, 'u-')])).toEqual([
-    [42, undefined],
-    [undefined, 42],
+    [name, undefined],
+    [undefined, name],
   ])
-  expect(decodeVerp(unsubscribes.toUpperCase(), key, 'u-')).toBe(42)
+  expect(decodeVerp(unsubscribes.toUpperCase(), key, 'u-')).toEqual(name)
   expect(decodeVerp(unsubscribes, new Uint8Array(32).fill(8), 'u-')).toBeUndefined()
 })
 
 test('what is no id is a bug', () => {
-  for (const id of [-1, 1.5, Number.NaN, 2 ** 53]) expect(() => encodeVerp(id, key)).toThrow('no recipient id')
+  for (const recipientId of [-1, 1.5, Number.NaN, 2 ** 40])
+    expect(() => encodeVerp({ recipientId, tag: 1 }, key)).toThrow('no recipient id')
+})
+
+test('the tag of an email is the end of its UUID, and never the one of old addresses', () => {
+  const uuid = (...end: number[]) => Uint8Array.from([...new Array(16 - end.length).fill(9), ...end])
+  expect([uuid(1, 2), uuid(0, 255), uuid(255, 255), uuid(0, 0)].map(verpTag)).toEqual([258, 255, 65_535, 1])
 })
