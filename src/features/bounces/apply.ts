@@ -9,7 +9,8 @@ import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts
 import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { resolveDeadLetter } from '../dead-letters/resolve.ts'
 import { suppressRecipient } from '../delivery/outcome.ts'
-import { bounceLate, confirmUncertain, type Status, statusName } from '../emails/status.ts'
+import { bounceLate, confirmUncertain } from '../emails/late-moves.ts'
+import { type Status, statusName } from '../emails/status.ts'
 import { judgeFailure } from './judge.ts'
 import { type MatchedRecipient, matchReport } from './match.ts'
 

@@ -9,7 +9,7 @@ import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { dropContent } from '../content/garbage.ts'
-import { begunMetric } from '../emails/status.ts'
+import { begunMetric } from '../emails/settle.ts'
 import { count } from '../events/record.ts'
 import { type BroadcastState, stateName } from './states.ts'
 

@@ -4,7 +4,7 @@ import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
-import { SANDBOX_DELIVERED_METRIC } from '../emails/status.ts'
+import { SANDBOX_DELIVERED_METRIC } from '../emails/settle.ts'
 import { hourOf } from '../events/record.ts'
 import { complaintMetric } from './apply.ts'
 

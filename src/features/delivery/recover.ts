@@ -3,7 +3,7 @@
  * `uncertain`; the others are queued again, at once and without having used an attempt. Runs before anything is delivered.
  */
 import type { App } from '#features/app.ts'
-import { interruptedRecipients } from '../emails/status.ts'
+import { interruptedRecipients } from '../emails/queue.ts'
 import { writeOutcome } from './outcome.ts'
 
 export interface Recovered {

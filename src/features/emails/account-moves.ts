@@ -7,7 +7,8 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { record } from '../events/record.ts'
-import { countBegun, emailOf, settleEmail, statusCode, statusName } from './status.ts'
+import { countBegun, emailOf, settleEmail } from './settle.ts'
+import { statusCode, statusName } from './status.ts'
 
 /** How the reasons of all that is held for its account begin. Whoever gets the same into a reply of a receiver is only tried sooner. */
 const HELD = 'Held: '

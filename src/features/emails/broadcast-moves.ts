@@ -6,7 +6,8 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { record } from '../events/record.ts'
-import { countBegun, countUnsent, emailOf, NEVER_TRIED, settleEmail, statusCode } from './status.ts'
+import { countBegun, countUnsent, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
+import { statusCode } from './status.ts'
 
 /** Rows of `recipients` that were never tried, or only held: what a broadcast can still take back. */
 const NOT_ATTEMPTED = 'recipients.status IN (0, 1) AND attempts = 0'

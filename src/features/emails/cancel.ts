@@ -8,7 +8,8 @@ import { giveQuotaBack } from '../accounts/accounts.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { responseOf } from './accept.ts'
 import type { SendResponse } from './model.ts'
-import { cancelScheduled, EMAIL_ROW, type EmailRow } from './status.ts'
+import { EMAIL_ROW, type EmailRow } from './settle.ts'
+import { cancelScheduled } from './waiting-moves.ts'
 
 interface CancellableRow extends EmailRow {
   readonly uuid: Uint8Array

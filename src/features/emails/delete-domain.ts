@@ -11,7 +11,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { systemActor } from '../audit-logs/audit.ts'
 import { type Domain, deletedDomains, eraseDomain, markDeleted } from '../domains/domains.ts'
 import { cancelInTransaction } from './cancel.ts'
-import { EMAIL_ROW, type EmailRow, type Status, statusCode } from './status.ts'
+import { EMAIL_ROW, type EmailRow } from './settle.ts'
+import { type Status, statusCode } from './status.ts'
 
 interface Row extends EmailRow {
   readonly uuid: Uint8Array

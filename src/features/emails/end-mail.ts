@@ -7,7 +7,8 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'
-import { emailOf, settleEmail, statusCode } from './status.ts'
+import { emailOf, settleEmail } from './settle.ts'
+import { statusCode } from './status.ts'
 
 const WAITING = `recipients.status IN (${statusCode('queued')}, ${statusCode('scheduled')})`
 /** Of an email that is open. */

@@ -14,7 +14,9 @@ import { dropContent } from '../content/garbage.ts'
 import { record } from '../events/record.ts'
 import type { DraftExtra } from './draft.ts'
 import { keyHashOf } from './idempotency.ts'
-import { countUnsent, emailOf, isOpen, rejectRecipient, settleEmail, statusCode, statusName } from './status.ts'
+import { countUnsent, emailOf, settleEmail } from './settle.ts'
+import { isOpen, statusCode, statusName } from './status.ts'
+import { rejectRecipient } from './waiting-moves.ts'
 
 interface RecipientRow {
   readonly id: number

@@ -1,6 +1,6 @@
 /**
  * @module What retention does to emails that are over: first their content goes, later they themselves. Never touches one with an open recipient. With
- * `accept.ts`, `status.ts` and `batch.ts` the only writer of `emails`, `recipients` and `idempotency_keys`.
+ * `accept.ts`, `batch.ts` and the moves that `status.ts` lists the only writer of `emails`, `recipients` and `idempotency_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -11,7 +11,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { dropContent } from '../content/garbage.ts'
 import { eventCode } from '../events/record.ts'
-import { countStatus, isOpen, STATUSES, statusCode, statusName } from './status.ts'
+import { countStatus } from './settle.ts'
+import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
 
 /** An attachment as `emails.attachments` has it; without `ref` once its content is gone. */
 export interface StoredAttachment {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { examineBooks } from '#app/cli/books.ts'
 import { migrations } from '#app/migrations.ts'
 import { keepFigures } from '#features/analytics/recount.ts'
-import { bounceLate, confirmUncertain, requeueFinished } from '#features/emails/status.ts'
+import { bounceLate, confirmUncertain, requeueFinished } from '#features/emails/late-moves.ts'
 import {
   DAILY_COLUMNS,
   DAILY_FIELDS,

@@ -1,6 +1,7 @@
 /** @module Emails that were delivered, reports about them, and a look at what the reports have left. */
 import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/complaints/apply.ts'
-import { claimDue, finishRecipient } from '#features/emails/status.ts'
+import { finishRecipient } from '#features/emails/attempt-moves.ts'
+import { claimDue } from '#features/emails/queue.ts'
 import { unsubscribeHeaders } from '#features/unsubscribe/headers.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'

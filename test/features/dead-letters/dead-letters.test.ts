@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
 import { createDomain } from '#features/domains/domains.ts'
-import { claimDue } from '#features/emails/status.ts'
+import { claimDue } from '#features/emails/queue.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'

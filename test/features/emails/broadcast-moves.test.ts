@@ -1,16 +1,12 @@
 /** @module What the queue can do with recipients of a broadcast: how many were begun with is counted, and who was not tried can be taken back or held. */
 import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/accounts/accounts.ts'
+import { deferRecipient, releaseRecipient } from '#features/emails/attempt-moves.ts'
 import { cancelWaiting, holdWaiting, releaseHeld } from '#features/emails/broadcast-moves.ts'
-import {
-  begunMetric,
-  claimDue,
-  deferRecipient,
-  holdDue,
-  rejectRecipient,
-  releaseRecipient,
-} from '#features/emails/status.ts'
+import { claimDue, holdDue } from '#features/emails/queue.ts'
+import { begunMetric } from '#features/emails/settle.ts'
 import { suppressedOutcome } from '#features/emails/suppressed.ts'
+import { rejectRecipient } from '#features/emails/waiting-moves.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

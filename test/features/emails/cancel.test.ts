@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { claimDue, statusName } from '#features/emails/status.ts'
+import { claimDue } from '#features/emails/queue.ts'
+import { statusName } from '#features/emails/status.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { claimDue, finishRecipient } from '#features/emails/status.ts'
+import { finishRecipient } from '#features/emails/attempt-moves.ts'
+import { claimDue } from '#features/emails/queue.ts'
 import { changeNewsletter, type NewsletterChange } from '#features/newsletters/newsletters.ts'
 import { sendNewsletter } from '#features/newsletters/send.ts'
 import { hours } from '#platform/units.ts'

@@ -1,6 +1,7 @@
 /** @module A service whose mail is a year old: sends with every outcome, at times that the clock is moved through. Nothing is delivered by itself. */
 import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
-import { beginDelivery, claimDue } from '#features/emails/status.ts'
+import { beginDelivery } from '#features/emails/attempt-moves.ts'
+import { claimDue } from '#features/emails/queue.ts'
 import { engage } from '#features/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
