@@ -9,6 +9,7 @@ import {
   isOfMicrosoftDirectory,
   isPlainlyUnknown,
   isUnknownMailbox,
+  isUnsure,
   meansSomethingElse,
   namesSender,
   wordsOf,
@@ -16,8 +17,13 @@ import {
 
 /** Subject and detail of the enhanced codes that speak of this mailbox (RFC 3463 §3.2 and §3.3, RFC 7505 §4.1). */
 const ADDRESS_CODES: ReadonlySet<string> = new Set(['1.1', '1.3', '1.6', '1.10'])
-/** "Mailbox disabled": servers say it of rates, of block lists and of full mailboxes too. */
+/** "Mailbox disabled": servers say it of rates, of block lists, of full mailboxes and of whatever they do not like. */
 const DISABLED_CODE = '2.1'
+/** "Invalid command". */
+const COMMAND_CODE = '5.1'
+/** Replies to commands that were wrong or came at a wrong time, and about hosts, sizes and authentication: none knows mailboxes. */
+const OF_NO_MAILBOX = /^(?:50\d|52[13]|53\d)$/
+const SAYS_SOMETHING = /\p{L}/u
 /** A reply that contradicts itself. */
 const TEMPORARY_CODE = /^5\d\d[ -]4\.\d/
 
@@ -29,13 +35,17 @@ export function isAddressDead(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' 
   const words = wordsOf(reply.text)
   const detail = detailOf(reply, words)
   // 5.7.x is a rule of theirs, whatever the words.
-  if (detail?.startsWith('7.')) return false
+  if (detail?.startsWith('7.') || detail === COMMAND_CODE) return false
   if (isOfMicrosoftDirectory(words)) return true
   // Servers refuse the sender's address at RCPT too, in the same words.
-  if (namesSender(words)) return false
+  if (namesSender(words) || isUnsure(words)) return false
   const isOfAddress = detail !== undefined && ADDRESS_CODES.has(detail)
   if (isOfAddress && isPlainlyUnknown(words)) return true
   if (meansSomethingElse(words)) return false
+  if (isOfAddress) return true
   // Of other codes (5.1.0 and 5.1.8 are often the sender) and of none, the words have to say it.
-  return isOfAddress || detail === DISABLED_CODE || isUnknownMailbox(words) || isDisabledMailbox(words)
+  if (OF_NO_MAILBOX.test(String(reply.code))) return false
+  return (
+    isUnknownMailbox(words) || isDisabledMailbox(words) || (detail === DISABLED_CODE && !SAYS_SOMETHING.test(words))
+  )
 }

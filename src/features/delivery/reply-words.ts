@@ -7,7 +7,7 @@
 const MOST_CHARACTERS = 2000
 
 /** What stands for an address in a reply: its words say nothing of the cause (`<spam@example.com>: User unknown`). */
-const ADDRESS = /<[^<>]{0,320}>|[^\s<>]{1,254}@[^\s<>]{1,254}/g
+const ADDRESS = /<[^<>]{0,320}>|(?<![^\s<>])[^\s<>]{1,254}@[^\s<>]{1,254}/g
 
 /** The beginning of a reply without the addresses in it, with single spaces. */
 export const wordsOf = (text: string): string =>
@@ -55,24 +55,43 @@ const DISABLED = anyOf(
   `${WHOSE} that you tried to reach is (?:disabled|inactive)`,
   `(?:disabled|inactive|expired|closed) (?:user|recipient|mailbox|account|e-?mail|address)`,
   '(?:user|recipient|mailbox)(?: \\S+)? (?:is |has been |was )?suspended',
-  `${WHOSE}(?: \\S+)? (?:is |has )?no longer `,
+  `${WHOSE}(?: \\S+)? (?:is |has )?no longer (?:active|available|valid|exists?\\b|used?\\b|in use|on |with |here|employed|works?\\b|monitored|an? )`,
+  `${WHOSE}(?: \\S+)? (?:is )?no longer (?:accept|receiv)(?:s|es?|ing) (?:e-?)?(?:mails?|messages?)\\b`,
   '(?:user|recipient|employee) (?:has )?left (?:the |our )',
 )
 
 /** The sender's address is meant: servers verify it with the words of their neighbour. */
 const SENDER = anyOf(
-  'senders?\\b|from address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
+  'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
+  'reply[- ]?(?:to|address)|originat(?:or|ing)|headers?\\b|message-?id',
 )
+
+/** Who answers could not look, or nothing of its domain is there: both may be otherwise tomorrow, whatever else it says of the mailbox. */
+const UNSURE = anyOf(
+  'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
+  '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
+  'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
+  `${WHOSE}(?:'s)? domain|domain (?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain`,
+)
+
+/** The code of another cause, where a server quotes one that it asked. */
+const OTHER_CODE = /(?<![\d.])(?:4\.\d{1,3}|5\.7)\.\d{1,3}(?![\d.]*\d)/
 
 /** Something else than the mailbox is meant, or the mailbox not for good. */
 const OTHERWISE = anyOf(
-  'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|e-?mail address)\\b|from you',
-  'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record',
-  'rates?\\b|too many|throttl|try again|later\\b|temporar|for now|quota|full\\b|exceed|storage|size\\b',
-  'spam|unsolicited|junk|virus|malware|phish|content',
-  'block(?:ed|list| list)|black ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b',
-  'polic(?:y|ies)|restrict|prohibit|denied|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b|relay(?!=| recipient)',
-  'greylist|will not accept|(?:rly|con|rtr|dyn|hvu):',
+  'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
+  'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
+  'rates?\\b|ratio\\b|count\\b|limit|too (?:many|quick|fast)|throttl|quota|full\\b|exceed|storage|size\\b',
+  'try (?:again|another|the primary|our)|later\\b|for now|until\\b|holiday|vacation|hours?\\b|locked|pending|awaiting',
+  'spam|unsolicited|junk|virus|malware|phish|content|attachment|newsletter|bulk|external|mime\\b',
+  'block(?:ed|list| list)|black ?list|white ?list|allow ?list|denylist|dnsbl|rbl\\b|reputation|(?<!not )listed\\b|trusted',
+  'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
+  'relay(?!=| recipient)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):',
+  'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|subscription|password|credential|certificate',
+  // What belongs to a mailbox is not the mailbox.
+  "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
+  '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|address (?:list|book)',
+  'delivery (?:is )?(?:disabled|suspended)|suspended delivery',
 )
 
 /** Exchange Online of an address that its directory does not have. */
@@ -96,6 +115,9 @@ export const isDisabledMailbox = (words: string): boolean => DISABLED.test(words
 
 /** Whether a reply names the sender. @param words of `wordsOf` */
 export const namesSender = (words: string): boolean => SENDER.test(words)
+
+/** Whether who answers may find the mailbox tomorrow, or means no mailbox at all. @param words of `wordsOf` */
+export const isUnsure = (words: string): boolean => UNSURE.test(words) || OTHER_CODE.test(words)
 
 /** Whether a reply may mean something else than the mailbox. @param words of `wordsOf` */
 export const meansSomethingElse = (words: string): boolean => OTHERWISE.test(words)
