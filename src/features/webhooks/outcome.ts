@@ -67,7 +67,7 @@ const sql = prepared((db) => ({
     'UPDATE webhooks SET failure_count = ?, last_failure_at = ?, last_failure_reason = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
   ),
   switchOff: db.prepare(
-    'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = ? WHERE id = ?',
+    'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
 }))
