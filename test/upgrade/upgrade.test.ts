@@ -21,7 +21,13 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startSink } from '#test/support/sink.ts'
 
 /** Names of the last migration that each version knew. */
-const VERSIONS = ['0000_initial', '0001_events_told', '0002_mail_comes_in', '0003_lists_and_templates']
+const VERSIONS = [
+  '0000_initial',
+  '0001_events_told',
+  '0002_mail_comes_in',
+  '0003_lists_and_templates',
+  '0004_life_of_accounts',
+]
 
 interface Facts {
   /** The last time that its clock showed. */
