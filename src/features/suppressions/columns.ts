@@ -4,6 +4,7 @@
  */
 import { type AppError, invalid } from '#platform/errors.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from './check.ts'
+import { LONGEST_REASON } from './suppressions.ts'
 
 /** Columns of an export. */
 export const COLUMNS = ['email_address', 'reason', 'stream', 'list'] as const
@@ -121,13 +122,20 @@ const REASONS: Readonly<Record<string, string>> = {
 /** A server's answer in the place of a reason: it refused for good. */
 const REFUSAL = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/
 
-/** What a reason of another service's export means; the text itself when that is not known. @param origin what its other column says */
+/**
+ * What a reason of another service's export means; the text itself when that is not known, of a long one the beginning: an address that were left out for
+ * its reason would get mail again.
+ * @param origin what its other column says
+ */
 export function reasonOf(text: string, origin: string): string {
   const known = knownReason(text)
   // Postmark: a "manual suppression" that the recipient asked for is an unsubscription.
   if (known === 'manual' && lettersOf(origin) === 'recipient') return UNSUBSCRIBE
-  return known ?? (text === '' ? (knownReason(origin) ?? '') : text)
+  return known ?? (text === '' ? (knownReason(origin) ?? '') : beginningOf(text))
 }
+
+const beginningOf = (text: string): string =>
+  text.length <= LONGEST_REASON ? text : text.slice(0, LONGEST_REASON).replace(/[\ud800-\udbff]$/, '')
 
 const knownReason = (text: string): string | undefined =>
   REFUSAL.test(text) ? HARD_BOUNCE : Object.hasOwn(REASONS, lettersOf(text)) ? REASONS[lettersOf(text)] : undefined

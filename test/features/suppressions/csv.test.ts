@@ -68,11 +68,11 @@ describe('an import', () => {
   test('tells what is new, what was there, what is wrong and where; the first reason stays', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'complaint' })
-    const file = `email_address,reason\nA@X.test,manual\nb@x.test,one\nb@x.test,two\nnobody\nc@x.test,too,much\nd@x.test,${'r'.repeat(201)}\n`
+    const file = `email_address,reason,stream,list\nA@X.test,manual\nb@x.test,one\nb@x.test,two\nnobody\nc@x.test,too,,,much\nd@x.test,${'r'.repeat(201)}\n`
     expect(answered(await importCsv(service, file))).toEqual(
       imported({ imported: 1, already_suppressed: 2, invalid: 3 }, [
         { line: 5, error: '"nobody" is not an address: it has no @ after a local part.' },
-        { line: 6, error: 'It has 3 fields instead of 2.' },
+        { line: 6, error: 'It has 5 fields instead of 4.' },
         { line: 7, error: 'A reason has at most 200 characters.' },
       ]),
     )

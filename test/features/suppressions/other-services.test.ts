@@ -18,10 +18,11 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
   },
   {
     from: 'SendGrid, of bounces',
-    file: `status,reason,email,created\n5.1.1,"550 5.1.1 The email account, that you tried to reach ${'does not exist '.repeat(30)}",a@x.test,1700000000\n,Bounced Address,b@x.test,1700000000\n`,
+    file: `status,reason,email,created\n5.1.1,"550 5.1.1 The email account, that you tried to reach ${'does not exist '.repeat(30)}",a@x.test,1700000000\n,Bounced Address,b@x.test,1700000000\n,"error dialing remote address ${'x'.repeat(170)}\u{1f4a5} timed out",c@x.test,1700000000\n`,
     rows: [
       ['a@x.test', 'hard_bounce', 0, 0],
       ['b@x.test', 'hard_bounce', 0, 0],
+      ['c@x.test', `error dialing remote address ${'x'.repeat(170)}`, 0, 0],
     ],
     ignored: ['status', 'created'],
   },
