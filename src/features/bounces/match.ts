@@ -10,8 +10,8 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
-import { messageIdOf } from '../emails/accept.ts'
 import { recipientOfVerp } from '../emails/named-recipient.ts'
+import { messageIdOf } from '../emails/send-response.ts'
 
 /** A recipient that a report may be about. */
 export interface MatchedRecipient {

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { messageIdOf } from '../emails/accept.ts'
+import { messageIdOf } from '../emails/send-response.ts'
 import type { DeadLetter } from './read.ts'
 
 export const DEFAULT_COUNT = 50

@@ -12,23 +12,13 @@ import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '
 import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
-import {
-  durable,
-  findReplay,
-  insertEmail,
-  refsOf,
-  requireDiskSpace,
-  requireQuota,
-  requireSendable,
-  type StoredContent,
-  storeContent,
-  suppressionsOf,
-  unsuppressed,
-} from './accept.ts'
+import { durable, findReplay } from './accept.ts'
 import { type Draft, draftOf } from './draft.ts'
 import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { insertEmail, refsOf, type StoredContent, storeContent } from './insert.ts'
 import { findReply, keepReply, replyKeyOf } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
+import { requireDiskSpace, requireQuota, requireSendable, suppressionsOf, unsuppressed } from './sendable.ts'
 import { renderedDraft, templateFinder } from './templated.ts'
 
 export interface BatchInput {

@@ -1,6 +1,6 @@
 /**
  * @module What retention does to emails that are over: first their content goes, later they themselves. Never touches one with an open recipient. With
- * `accept.ts`, `batch.ts` and the moves that `status.ts` lists the only writer of `emails`, `recipients` and `idempotency_keys`.
+ * `insert.ts` and the moves that `status.ts` lists the only writer of `emails`, `recipients` and `idempotency_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'

@@ -4,10 +4,10 @@ import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { eventWire, type RecordedEvent } from '../events/model.ts'
-import { messageIdOf } from './accept.ts'
 import type { DraftExtra } from './draft.ts'
 import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
+import { messageIdOf } from './send-response.ts'
 import { isOpen } from './status.ts'
 
 const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))

@@ -13,8 +13,10 @@ import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { systemActor } from '../audit-logs/audit.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { findSendingDomain } from '../domains/sending.ts'
-import { findReplay, insertEmail, refsOf, requireDiskSpace, storeContent, suppressionsOf } from '../emails/accept.ts'
+import { findReplay } from '../emails/accept.ts'
 import { draftOf } from '../emails/draft.ts'
+import { insertEmail, refsOf, storeContent } from '../emails/insert.ts'
+import { requireDiskSpace, suppressionsOf } from '../emails/sendable.ts'
 import { DEFAULT_STREAM, findStream } from '../streams/streams.ts'
 
 export interface SystemMail {

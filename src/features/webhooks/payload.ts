@@ -10,7 +10,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { mailboxPayload } from '../agent-mailboxes/payload.ts'
-import { messageIdOf } from '../emails/accept.ts'
+import { messageIdOf } from '../emails/send-response.ts'
 import { type EventData, type EventType, eventType, eventUuid } from '../events/record.ts'
 import { inboundPayload } from '../inbound/payload.ts'
 

@@ -15,7 +15,8 @@ const VERP_KEY = new Uint8Array(32).fill(7)
 const MAX_MESSAGE_BYTES = 1000 * KiB
 /** Recipients 1 to 99 exist; recipient 12 belongs to email 1200. */
 const findEmailId = (id: number): number | undefined => (id < 100 ? id * 100 : undefined)
-const returnPath = (recipientId: number, key = VERP_KEY) => `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
+const returnPath = (recipientId: number, key = VERP_KEY) =>
+  `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
 
 interface Running extends AsyncDisposable {
   readonly server: CaptureServer
