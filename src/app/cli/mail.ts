@@ -16,6 +16,7 @@ import { MissingPart } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
+import { Unparseable } from '#protocols/mime/parsed.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
@@ -167,7 +168,7 @@ const MOST_TEXT_CHARACTERS = 100_000
 /** The text of a message; null when it has none, or cannot be parsed. */
 async function textOf(bytes: Uint8Array, mailFrom: string): Promise<string | null> {
   // Loaded here: no other command parses mail.
-  const { parseMessage, Unparseable } = await import('#protocols/mime/parse.ts')
+  const { parseMessage } = await import('#protocols/mime/parse.ts')
   try {
     const { text } = await parseMessage(bytes, { mailFrom })
     return text === null ? null : shortened(text, MOST_TEXT_CHARACTERS)

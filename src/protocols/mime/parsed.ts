@@ -1,4 +1,9 @@
-/** @module What a parsed message is (RFC 5322, RFC 2045). Types only; `parse.ts` makes it. */
+/** @module What a parsed message is (RFC 5322, RFC 2045), and the error of one that cannot be parsed; `parse.ts` makes both. */
+
+/** A message that cannot be parsed; `message` is one sentence that says why. */
+export class Unparseable extends Error {
+  override readonly name = 'Unparseable'
+}
 
 /** An attachment, or an inline part that the HTML refers to. */
 export interface ParsedAttachment {

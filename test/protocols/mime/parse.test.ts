@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseMessage, Unparseable } from '#protocols/mime/parse.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { Unparseable } from '#protocols/mime/parsed.ts'
 import { CORPUS, type Expected, type ExpectedAttachment } from './corpus.ts'
 
 const FOLDER = join(import.meta.dir, '../../corpus/messages')

@@ -1,0 +1,197 @@
+/**
+ * @module Reads the parts of a message as the splitter of `parse.ts` finds them: texts together, everything else an attachment, within bounds of number, depth
+ * and memory. Of a part that is over only what is wanted of it stays.
+ */
+import type { MimeNode } from '@zone-eu/mailsplit'
+import { safeFilename } from './filename.ts'
+import { decodeValue } from './header-fields.ts'
+import { type ParsedAttachment, type ParsedMessage, Unparseable } from './parsed.ts'
+import { contentIdOf, isInline, isReadable, type Part, textOf, typeOf } from './part.ts'
+import { type FileWriter, type PartBody, type PartContent, partBody } from './part-body.ts'
+
+const MOST_LEVELS = 100
+const MOST_ATTACHMENTS = 1000
+/** Of all parts together: each costs a hundred times its octets. */
+const MOST_PART_FIELDS = 200_000
+/** Of all parts together. */
+const MOST_PART_HEADS_BYTES = 8 * 1024 * 1024
+/** Of all text parts together, and as much of all HTML parts; a part that goes beyond is an attachment as well. */
+const MOST_TEXT_BYTES = 2 * 1024 * 1024
+/** A larger attachment goes to a file. */
+const MOST_BYTES_IN_MEMORY = 256 * 1024
+
+export type SplitterOutput =
+  | MimeNode
+  | { readonly type: 'data' | 'body'; readonly node: MimeNode; readonly value: Buffer }
+
+export type MessageContent = Pick<ParsedMessage, 'text' | 'html' | 'attachments'>
+
+/** Gets what the splitter finds, in the order of the message. */
+export class PartReader {
+  readonly #newFile: (() => FileWriter) | undefined
+  readonly #parts = new WeakMap<MimeNode, Part>()
+  readonly #texts = new TextParts('\n')
+  readonly #htmls = new TextParts('<br/>\n')
+  readonly #attachments: ParsedAttachment[] = []
+  #fieldCount = 0
+  #headBytes = 0
+  /** The part that was found last, and is over when the next one begins. */
+  #open: OpenPart | undefined
+  /** A line break of which it is not known yet whether it belongs to the boundary behind it. */
+  #heldBack: Buffer | undefined
+
+  constructor(newFile: (() => FileWriter) | undefined) {
+    this.#newFile = newFile
+  }
+
+  begin(node: MimeNode): void {
+    const parent = node.parentNode ? this.#parts.get(node.parentNode) : undefined
+    const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
+    if (part.level > MOST_LEVELS)
+      throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
+    const fields = node.headers === false ? [] : node.headers.getList()
+    this.#fieldCount += fields.length
+    for (const { line } of fields) this.#headBytes += line.length
+    if (this.#fieldCount > MOST_PART_FIELDS || this.#headBytes > MOST_PART_HEADS_BYTES)
+      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields or 8 MiB.')
+    if (parent) parent.hasChildren = true
+    this.#close()
+    this.#parts.set(node, part)
+    this.#open = { part, reading: undefined }
+  }
+
+  take({ type, node, value }: Exclude<SplitterOutput, MimeNode>): void {
+    const held = this.#heldBack
+    this.#heldBack = undefined
+    const open = this.#open
+    if (!open) return
+    // The splitter tells the line break before a boundary as the body of a part that has none.
+    const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
+    if (held && !isBoundary) this.#readingOf(open).body.push(held)
+    if (open.part.node !== node) return
+    // Of a multipart whose parts are not found, what stands there is all there is.
+    if (type === 'data' && (node.multipart === false || open.part.hasChildren)) return
+    const isFirst = open.reading === undefined || open.reading.body.isEmpty
+    if (isFirst && open.part.parent && isLineBreak(value)) this.#heldBack = value
+    else this.#readingOf(open).body.push(value)
+  }
+
+  end(): MessageContent {
+    this.#close()
+    return { text: this.#texts.joined(), html: this.#htmls.joined(), attachments: this.#attachments }
+  }
+
+  /** How the content of a part is read is known when it begins: all before it is there then. */
+  #readingOf(open: OpenPart): Reading {
+    if (open.reading) return open.reading
+    const { part } = open
+    const type = typeOf(part)
+    const filename = part.node.filename === false ? null : safeFilename(decodeValue(part.node.filename))
+    const isFirst = this.#texts.isEmpty && this.#htmls.isEmpty
+    const texts =
+      isReadable(part, type) && (filename === null || isFirst)
+        ? type === 'text/html'
+          ? this.#htmls
+          : this.#texts
+        : undefined
+    const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
+    // Of a text one character more, to see whether one was cut in half.
+    const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, (texts?.roomBytes ?? 0) + LONGEST_CHARACTER_BYTES)
+    open.reading = { type, filename, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
+    return open.reading
+  }
+
+  #close(): void {
+    const open = this.#open
+    this.#open = undefined
+    if (!open) return
+    const { part } = open
+    const { node } = part
+    if (this.#heldBack) this.#readingOf(open).body.push(this.#heldBack)
+    this.#heldBack = undefined
+    if (node.multipart !== false && (part.hasChildren || open.reading === undefined)) return
+    const { type, filename, texts, body } = this.#readingOf(open)
+    const content = body.end()
+    if (texts?.add(part, type, content)) return
+    if (this.#attachments.length === MOST_ATTACHMENTS)
+      throw new Unparseable(`The message has more than ${MOST_ATTACHMENTS} attachments.`)
+    const contentId = contentIdOf(part)
+    this.#attachments.push({
+      filename,
+      contentType: type,
+      contentId,
+      disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
+      ...kept(content),
+    })
+  }
+}
+
+interface OpenPart {
+  readonly part: Part
+  /** Undefined until there is some content. */
+  reading: Reading | undefined
+}
+
+interface Reading {
+  readonly type: string
+  readonly filename: string | null
+  /** Where its text goes; undefined: it is an attachment. */
+  readonly texts: TextParts | undefined
+  readonly body: PartBody
+}
+
+const DASH = 0x2d
+
+const isLineBreak = (value: Uint8Array): boolean =>
+  (value.length === 1 && value[0] === 0x0a) || (value.length === 2 && value[0] === 0x0d && value[1] === 0x0a)
+
+/** Texts of one kind, within a bound. */
+class TextParts {
+  roomBytes = MOST_TEXT_BYTES
+  readonly #between: string
+  readonly #texts: string[] = []
+
+  constructor(between: string) {
+    this.#between = between
+  }
+
+  get isEmpty(): boolean {
+    return this.#texts.length === 0
+  }
+
+  /** False: there is no room for all of it, and the end is left out. */
+  add(part: Part, type: string, { start, sizeBytes }: PartContent): boolean {
+    const isWhole = sizeBytes <= this.roomBytes
+    const text = textOf(part, type, isWhole ? start : cutBefore(start, this.roomBytes))
+    this.roomBytes = isWhole ? this.roomBytes - sizeBytes : 0
+    if (text !== '') this.#texts.push(text)
+    return isWhole
+  }
+
+  joined(): string | null {
+    return this.#texts.length === 0 ? null : this.#texts.join(this.#between)
+  }
+}
+
+/** Of UTF-8. */
+const LONGEST_CHARACTER_BYTES = 4
+/** A line that is longer is cut inside. */
+const LONGEST_LINE_LEFT_OUT = 64 * 1024
+
+/** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
+function cutBefore(bytes: Uint8Array, mostBytes: number): Uint8Array {
+  if (mostBytes === 0) return bytes.subarray(0, 0)
+  const lineEnd = bytes.lastIndexOf(0x0a, mostBytes - 1) + 1
+  // Even, for charsets of two octets.
+  if (lineEnd > mostBytes - LONGEST_LINE_LEFT_OUT) return bytes.subarray(0, lineEnd - (lineEnd % 2))
+  let end = mostBytes
+  while (end > mostBytes - LONGEST_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  return bytes.subarray(0, end)
+}
+
+/** In a buffer of its own, which can be given away: what was not encoded still lies in the raw message. */
+function kept({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
+  if (file) return { content: start.slice(0, MOST_BYTES_IN_MEMORY), file }
+  const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)
+  return { content: isOwn ? start : new Uint8Array(start) }
+}

@@ -1,0 +1,63 @@
+/**
+ * @module What is told of a part by its own header and those above it (RFC 2045, RFC 2046, RFC 2183, RFC 3676): its type, whether it is a text to be read,
+ * its Content-ID, whether it is shown in the HTML. Keeps no content.
+ */
+import type { MimeNode } from '@zone-eu/mailsplit'
+import libmime from 'libmime'
+import { decodeHtml, decodeText } from './charset.ts'
+import { decodeValue } from './header-fields.ts'
+
+const LONGEST_CONTENT_ID = 998
+
+/** A node of the message's tree, as it is found. */
+export interface Part {
+  readonly node: MimeNode
+  readonly parent: Part | undefined
+  readonly level: number
+  hasChildren: boolean
+}
+
+const TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
+
+export function typeOf({ node, parent, hasChildren }: Part): string {
+  if (node.multipart !== false && !hasChildren) return 'text/plain'
+  const isSaid = node.headers !== false && node.headers.hasHeader('content-type')
+  // RFC 2046 §5.1.5.
+  if (!isSaid && parent?.node.multipart === 'digest') return 'message/rfc822'
+  const type = node.contentType || 'text/plain'
+  if (TYPE.test(type)) return type
+  // RFC 2045 §5.2: what is no type is text, as long as it is not named like a file.
+  return node.filename === false ? 'text/plain' : 'application/octet-stream'
+}
+
+/** Whether it is text to be read, not a file. RFC 2183 §2.8: a disposition that is not known is `attachment`. */
+export const isReadable = ({ node }: Part, type: string): boolean =>
+  (type === 'text/plain' || type === 'text/html') &&
+  (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
+
+/** A text of a part, decoded, with line feeds. RFC 3676: lines that flow are joined. */
+export function textOf({ node }: Part, type: string, bytes: Uint8Array): string {
+  const charset = node.charset === false ? null : node.charset
+  const text = (type === 'text/html' ? decodeHtml(bytes, charset) : decodeText(bytes, charset))
+    .replaceAll('\0', '')
+    .replaceAll('\r\n', '\n')
+  return node.flowed && type === 'text/plain' ? libmime.decodeFlowed(text, node.delSp) : text
+}
+
+/** Without angle brackets; null: it has none. */
+export function contentIdOf({ node }: Part): string | null {
+  const value = node.headers === false ? '' : node.headers.getFirst('content-id')
+  const id = decodeValue(value)
+    .replaceAll(/[<>\s]/g, '')
+    .slice(0, LONGEST_CONTENT_ID)
+    .toWellFormed()
+  return id === '' ? null : id
+}
+
+/** Whether it is shown with the text: it says so, or it says nothing and lies with it in a multipart/related. */
+export function isInline(part: Part, contentId: string | null): boolean {
+  if (part.node.disposition !== false && part.node.disposition !== '') return part.node.disposition === 'inline'
+  if (contentId === null) return false
+  for (let above = part.parent; above; above = above.parent) if (above.node.multipart === 'related') return true
+  return false
+}
