@@ -26,6 +26,8 @@ const LONGEST_SLEEP_MS = minutes(1)
 const CURSOR_STORED_MS = seconds(10)
 /** Attempts that are begun in one turn of the event loop, some ms: an event may be for a hundred webhooks, and a thousand retries due together. */
 const MOST_BEGUN_AT_ONCE = 32
+/** Events that cost as much to read as an attempt to begin: a hundred webhooks may each have a long way through what they do not want. */
+const READ_FOR_ONE_BEGUN = 50
 /** Webhooks that are looked after together at the start. */
 const LOADED_AT_ONCE = 50
 const STOP_GRACE_MS = seconds(8)
@@ -44,7 +46,8 @@ export class WebhookDispatcher {
   /** The last event of an account that is known to be on disk. */
   readonly #durableSeq = new Map<number, number>()
   readonly #running = new Set<Promise<void>>()
-  #begunInTurn = 0
+  /** What was done in this turn of the event loop, in attempts begun. */
+  #doneInTurn = 0
   /** Webhooks that go on when everybody else has had a turn, in order. */
   readonly #nextTurn = new Set<number>()
   #isStopping = false
@@ -191,7 +194,9 @@ export class WebhookDispatcher {
       return delivery && { kind: 'stored', delivery }
     }
     const event = (): Task | undefined => {
+      const before = lane.rowsRead
       const next = lane.webhook.isActive ? lane.nextEvent(durableSeq, now) : undefined
+      this.#count((lane.rowsRead - before) / READ_FOR_ONE_BEGUN)
       if (typeof next === 'object') return { kind: 'event', event: next }
       if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
       return undefined
@@ -209,7 +214,7 @@ export class WebhookDispatcher {
   }
 
   #begin(entry: Entry, task: Task): void {
-    if (this.#begunInTurn++ === 0) void giveWay().then(() => this.#takeTurn())
+    this.#count(1)
     const { lane } = entry
     const { id, accountId } = lane.webhook
     if (task.kind === 'event') lane.begin(task.event)
@@ -222,18 +227,24 @@ export class WebhookDispatcher {
     this.#background(this.#run(entry, task, place))
   }
 
-  /** As many have begun as may in this turn of the event loop: the lane goes on in the next. */
+  /** Something was done in this turn of the event loop: after it comes another. @param cost in attempts begun */
+  #count(cost: number): void {
+    if (this.#doneInTurn === 0 && cost > 0) void giveWay().then(() => this.#takeTurn())
+    this.#doneInTurn += cost
+  }
+
+  /** As much was done as may be in this turn of the event loop: the lane goes on in the next. */
   #waitsForTurn({ webhook }: Lane): boolean {
-    if (this.#begunInTurn < MOST_BEGUN_AT_ONCE) return false
+    if (this.#doneInTurn < MOST_BEGUN_AT_ONCE) return false
     this.#nextTurn.add(webhook.id)
     return true
   }
 
   #takeTurn(): void {
-    this.#begunInTurn = 0
+    this.#doneInTurn = 0
     for (const id of this.#nextTurn) {
       // What is begun here has the turn after this one called.
-      if (this.#begunInTurn >= MOST_BEGUN_AT_ONCE) return
+      if (this.#doneInTurn >= MOST_BEGUN_AT_ONCE) return
       this.#nextTurn.delete(id)
       this.#pumpId(id)
     }

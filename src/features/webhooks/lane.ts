@@ -101,6 +101,8 @@ export class Lane {
   isStoredTurn = true
   /** Attempts under way. */
   running = 0
+  /** Events that were read so far, also those that nobody wants: what it costs. */
+  rowsRead = 0
   readonly #db: Database
   /** Read up to here. */
   #readSeq: number
@@ -181,6 +183,7 @@ export class Lane {
     const { accountId, events, routeId } = this.webhook
     if (routeId !== null) return this.#readRoute(routeId, durableSeq)
     const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
+    this.rowsRead += rows.length
     for (const row of rows) {
       const event = eventType(row.type)
       if (!events.includes(event) || this.#told.delete(row.seq)) continue
@@ -199,6 +202,7 @@ export class Lane {
   /** The same of the mail of a route, whatever else happened in the account. */
   #readRoute(routeId: number, durableSeq: number): true {
     const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE)
+    this.rowsRead += rows.length
     for (const { seq } of rows)
       if (!this.#told.delete(seq))
         this.#waiting.push({

@@ -1,6 +1,7 @@
 /** How webhooks are told: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
+import { record as recordEvent } from '#features/events/record.ts'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { rotateSecret } from '#features/webhooks/secret.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
@@ -689,6 +690,28 @@ test('an event that a hundred webhooks want is begun some at a time, so that oth
     await giveWay()
   }
   expect(most).toBeLessThanOrEqual(64)
+})
+
+test('a long way through what nobody wants is gone by one webhook at a time, so that others have their turn in between', async () => {
+  await using service = await startWebhookService()
+  service.receiver.answer('hang')
+  for (let i = 0; i < 20; i++) await service.addWebhook(['complained'])
+  const { emailId, recipientId } = await service.email()
+  service.release()
+  const { app, actor } = service
+  await app.commit.write((tx) => {
+    const event = { accountId: actor.accountId, at: app.eventTime(), emailId, recipientId } as const
+    for (let i = 0; i < 1900; i++) recordEvent(tx, { ...event, type: 'opened' })
+    recordEvent(tx, { ...event, type: 'complained' })
+  })
+  let most = 0
+  for (let before = 0; before < 20; ) {
+    const now = service.webhooks?.inFlight ?? 0
+    most = Math.max(most, now - before)
+    before = now
+    await giveWay()
+  }
+  expect(most).toBeLessThanOrEqual(5)
 })
 
 describe('a clock that was ahead and is set back', () => {
