@@ -49,6 +49,9 @@ const sql = prepared((db) => ({
     'SELECT slug, sandbox FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
   ),
   anyEmail: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE id = ?'),
+  ownRecipient: db.prepare<{ address: string }, [number, number, number]>(
+    'SELECT address FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ? AND email_id = ? AND account_id = ?',
+  ),
   recipient: db.prepare<{ address: string }, [number, number]>(
     'SELECT address FROM recipients WHERE id = ? AND email_id = ?',
   ),
@@ -175,7 +178,7 @@ interface Mail {
  */
 function mailOf(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
   if (emailId !== 0) {
-    const kept = sql(db).recipient.get(recipientId, emailId)?.address
+    const kept = sql(db).ownRecipient.get(recipientId, emailId, accountId)?.address
     const isOther =
       kept === undefined ? sql(db).anyEmail.get(emailId) !== null : kept !== address && kept !== ERASED_ADDRESS
     return isOther ? undefined : { emailId, recipientId }

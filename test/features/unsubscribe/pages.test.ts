@@ -5,6 +5,7 @@ import { suppress, unsuppress } from '#features/suppressions/suppress.ts'
 import { unsubscribeToken } from '#features/unsubscribe/token.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
+import { createTestAccount } from '#test/support/app.ts'
 import { UNVERIFIED } from '#test/support/email-api.ts'
 import { ADDRESS, ask, createUnsubscribable, press, type RequestBody, type Unsubscribable } from './fixture.ts'
 
@@ -459,6 +460,15 @@ describe('after a restored backup a link whose email it does not know stops its 
     expect(service.suppressions()).toEqual([{ ...unsubscribed('news'), sourceEmailId: null }])
     expect(service.events()).toEqual([])
     expect(service.auditRows()).toHaveLength(1)
+  })
+
+  test('and tells nothing of the email of another account to the same address that has its number now', async () => {
+    const path = await service.link({ stream: 'news' })
+    const { accountId } = await createTestAccount(service.app)
+    service.app.db.run('UPDATE emails SET account_id = ?', [accountId])
+    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect(service.suppressions()).toEqual([{ ...unsubscribed('news'), sourceEmailId: null }])
+    expect(service.events()).toEqual([])
   })
 })
 
