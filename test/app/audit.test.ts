@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DataFolder, dataFolder, startServing, tassis, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Verified {

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisHere, tassisJson } from './process.ts'
+import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
 // The services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(120_000)
@@ -10,7 +10,7 @@ setDefaultTimeout(120_000)
 const runner =
   ({ settings }: DataFolder) =>
   async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassisHere(args, settings)
+    const { exitCode, stdout, stderr } = await tassis(args, settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
 
@@ -145,7 +145,7 @@ test('a suppression of a list is shown with the name of the list, also of a dele
   const ask = clientOf(service.url, key)
   const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\nbob@receiver.test,unsubscribe,,\n`
-  await tassis(['suppressions', 'import', '-'], data.settings, csv)
+  await tassisProcess(['suppressions', 'import', '-'], data.settings, csv)
   const shown = new RegExp(
     [
       '^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL',

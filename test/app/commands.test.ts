@@ -3,9 +3,9 @@ import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#platform/config.ts'
-import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const authorised = (url: string, key: string): Promise<number> =>
@@ -27,7 +27,7 @@ test('without a service, commands open the data directory themselves and see wha
   expect(accounts.map(({ id, name, plan, monthly_quota }) => ({ id, name, plan, monthly_quota }))).toEqual([
     { id: accountId, name: 'Acme', plan: 'unlimited', monthly_quota: null },
   ])
-  const keys = await tassis(['keys', 'list'], data.settings)
+  const keys = await tassisProcess(['keys', 'list'], data.settings)
   expect(keys.stdout).toContain(keyId)
   expect(keys.stdout).toContain(key.slice(0, 16))
   expect(keys.stdout).not.toContain(key)
@@ -42,7 +42,7 @@ test('with a service, commands go through its socket and take effect at once', a
   await using service = await startServing(data.settings)
   const { key } = await tassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
   expect(await authorised(service.url, key)).toBe(200)
-  const revoked = await tassis(['keys', 'revoke', key], data.settings)
+  const revoked = await tassisProcess(['keys', 'revoke', key], data.settings)
   expect(revoked.exitCode).toBe(0)
   expect(revoked.stdout).not.toContain(key)
   expect(await authorised(service.url, key)).toBe(401)
@@ -51,7 +51,7 @@ test('with a service, commands go through its socket and take effect at once', a
 test('a new key stands alone on standard output, so that it can be piped into a file', async () => {
   using data = dataFolder()
   await setUp(data.settings)
-  const made = await tassis(['keys', 'create', '--name', 'app'], data.settings)
+  const made = await tassisProcess(['keys', 'create', '--name', 'app'], data.settings)
   expect({ ...made, stdout: /^\S{20,}\n$/.test(made.stdout) }).toEqual({
     exitCode: 0,
     stdout: true,
@@ -64,7 +64,7 @@ test('an imported key works, read from standard input', async () => {
   await setUp(data.settings)
   await using service = await startServing(data.settings)
   const own = 'an-operators-own-key-0001'
-  const imported = await tassis(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
+  const imported = await tassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
   expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
   expect(await authorised(service.url, own)).toBe(200)
 })
@@ -89,7 +89,7 @@ test('a command with several accounts says how to choose one, and takes it by na
 
 test('a command that only looks makes no database where there is none', async () => {
   using data = dataFolder()
-  const looked = await tassis(['queue'], data.settings)
+  const looked = await tassisProcess(['queue'], data.settings)
   expect(looked.exitCode).toBe(1)
   expect(looked.stderr).toContain(`There is no Tassis data in ${data.path}`)
   expect(readdirSync(data.path)).toEqual([])

@@ -1,11 +1,8 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { whoOwns } from '#app/cli/owner.ts'
 import { dataFolder, setUp, tassis } from './process.ts'
-
-// Each command is a process of its own, on a machine that may be busy.
-setDefaultTimeout(60_000)
 
 test.each([
   ['serve', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],

@@ -6,7 +6,7 @@ import { setMeta } from '#features/events/record.ts'
 import { loadConfig } from '#platform/config.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
-import { type DataFolder, dataFolder, setUp, startServing, tassisHere, tassisJson } from './process.ts'
+import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Some commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -108,7 +108,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
   using data = dataFolder()
   await setUp(data.settings)
   await fill(data)
-  const { stdout, stderr, exitCode } = await tassisHere(['disk'], data.settings)
+  const { stdout, stderr, exitCode } = await tassis(['disk'], data.settings)
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 })
   expect(stdout).toMatch(/^USE +SIZE\n/)
   expect(stdout).toMatch(/\n {2}content \(bodies and attachments\) +\d/)
@@ -117,7 +117,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).toMatch(/\nKIND +USED +BOUND +KEPT FOR +OLDEST +GOES NEXT\n/)
   expect(stdout).toMatch(/\nemails +[\d.]+ KiB +20.0 GiB +730 days +- +-\n/)
   expect(stdout).not.toContain('New mail is refused')
-  const full = await tassisHere(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
+  const full = await tassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
 })
 
@@ -126,7 +126,7 @@ test('retention can be run by hand, beside a service and without it', async () =
   await setUp(data.settings)
   const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
   expect(await tassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-  const said = await tassisHere(['retention', 'run'], data.settings)
+  const said = await tassis(['retention', 'run'], data.settings)
   expect(said).toEqual({
     exitCode: 0,
     stderr: '',

@@ -1,11 +1,8 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { dataFolder, MAIN, type Settings, setUp, tassis, tassisJson } from './process.ts'
-
-// Each command is a process of its own, on a machine that may be busy.
-setDefaultTimeout(60_000)
 
 interface Verified {
   readonly fully_verified: boolean

@@ -1,4 +1,4 @@
-/** What operators do with mail that came for them, and with complaints, as a process of its own each time. */
+/** What operators do with mail that came for them, and with complaints. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const RECEIVED = Date.UTC(2026, 2, 15, 12, 30)

@@ -47,8 +47,8 @@ export function dataFolder(): DataFolder {
 
 const environment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
 
-/** Runs a command to its end. */
-export async function tassis(
+/** Runs a command to its end as a process of its own: for tests of what only a process has, such as standard input, pipes and signals. */
+export async function tassisProcess(
   args: readonly string[],
   settings: Settings,
   stdin: string | Uint8Array = '',
@@ -63,11 +63,15 @@ export async function tassis(
   return { exitCode, stdout, stderr }
 }
 
+let runs = false
+
 /**
- * Runs a command to its end in this process, which is much cheaper: for tests of what commands say. One at a time, because settings and output are the
- * process's.
+ * Runs a command to its end in this process, at a tenth of the cost of one of its own. One at a time, because settings and output are the process's:
+ * throws when another runs.
  */
-export async function tassisHere(args: readonly string[], settings: Settings): Promise<CommandResult> {
+export async function tassis(args: readonly string[], settings: Settings): Promise<CommandResult> {
+  if (runs) throw new Error('another command runs in this process')
+  runs = true
   const { env } = process
   const written = { stdout: '', stderr: '' }
   const capture = (name: keyof typeof written) =>
@@ -77,12 +81,15 @@ export async function tassisHere(args: readonly string[], settings: Settings): P
     })
   const spies = [capture('stdout'), capture('stderr')]
   process.env = environment(settings)
+  process.exitCode = 0
   try {
     const exitCode = await runCommandLine(args)
     return { exitCode, ...written }
   } finally {
     process.env = env
+    process.exitCode = 0
     for (const spy of spies) spy.mockRestore()
+    runs = false
   }
 }
 

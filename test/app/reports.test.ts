@@ -6,7 +6,7 @@ import type { AggregateReport } from '#protocols/reports/report.ts'
 import { dmarcXml, tlsJson } from '../protocols/reports/samples.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const BEGIN = Date.UTC(2025, 10, 20)

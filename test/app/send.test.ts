@@ -4,7 +4,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Line {
@@ -95,7 +95,7 @@ test('queue tells what waits, why and until when, with and without a service', a
   }
   const served = await eventually(async () => {
     const queue = await tassisJson<Queue>(['queue'], peer.settings)
-    return queue.recipients.some(({ last_error: lastError }) => lastError !== null) && queue
+    return queue.lanes.some(({ reason: why }) => why.startsWith('deferred')) && queue
   })
   service.signal('SIGTERM')
   await service.exited

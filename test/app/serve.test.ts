@@ -7,7 +7,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const refusesConnections = (url: string): Promise<boolean> =>

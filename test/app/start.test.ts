@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { dataFolder, startServing, tassisJson } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const LAST_LINE = 'Ctrl-C stops the service.'

@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Listed {
@@ -71,7 +71,7 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
     expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(message)
   }
-  const piped = (content: string | Uint8Array) => tassis(['suppressions', 'import', '-'], data.settings, content)
+  const piped = (content: string | Uint8Array) => tassisProcess(['suppressions', 'import', '-'], data.settings, content)
   expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
   expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
     '2 lines: 1 imported, 1 on the list before, 0 wrong.\nPassed over: Opt-out.\n',

@@ -1,8 +1,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/people.ts'
-import { dataFolder, setUp, startServing, tassis, tassisHere, tassisJson } from './process.ts'
+import { dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const PASSWORD = 'heron lamp orbit fudge'
@@ -61,9 +61,9 @@ test('a password comes by standard input, never by an argument; the second accou
   const { settings } = data
   await setUp(settings)
   const create = ['users', 'create', EMAIL, '--role', 'admin']
-  const weak = await tassis([...create, '--password-stdin'], settings, 'password123\n')
+  const weak = await tassisProcess([...create, '--password-stdin'], settings, 'password123\n')
   expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
-  const made = await tassis([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
+  const made = await tassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
   expect(JSON.parse(made.stdout) as Shown).toMatchObject({
     has_password: true,
     link: null,
@@ -74,7 +74,7 @@ test('a password comes by standard input, never by an argument; the second accou
   expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
   expect(made.stdout).not.toContain(PASSWORD)
   await tassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
-  const again = await tassis([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
+  const again = await tassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
   expect([again.exitCode, again.stderr]).toEqual([
     1,
     expect.stringContaining('There is a user ada@people.test already'),
@@ -88,15 +88,13 @@ test('an unknown user, role or account is told with what to do', async () => {
   const { settings } = data
   await setUp(settings)
   for (const command of ['reset', 'remove', 'totp-off', 'sessions', 'sign-out']) {
-    const { exitCode, stderr } = await tassisHere(['users', command, 'no@people.test'], settings)
+    const { exitCode, stderr } = await tassis(['users', command, 'no@people.test'], settings)
     expect({ exitCode, stderr }).toEqual({
       exitCode: 1,
       stderr: 'tassis: There is no user no@people.test; `tassis users list` shows all.\n',
     })
   }
-  expect((await tassisHere(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
-  expect((await tassisHere(['users', 'create', 'ada'], settings)).stderr).toContain('email')
-  expect((await tassisHere(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain(
-    'accounts list',
-  )
+  expect((await tassis(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
+  expect((await tassis(['users', 'create', 'ada'], settings)).stderr).toContain('email')
+  expect((await tassis(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain('accounts list')
 })

@@ -23,7 +23,7 @@ import {
   tassisJson,
 } from './process.ts'
 
-// Each command is a process of its own, on a machine that may be busy.
+// Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const HOST = 'hooks.test'

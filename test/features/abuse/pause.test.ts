@@ -9,7 +9,7 @@ import type { Actor, App } from '#features/app.ts'
 import { count } from '#features/events/record.ts'
 import { accountFigure } from '#features/streams/figures.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import { dataFolder, tassisHere } from '#test/app/process.ts'
+import { dataFolder, tassis } from '#test/app/process.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { addContacts, newList, numbered, operationOf } from '#test/support/broadcasts.ts'
@@ -236,7 +236,7 @@ test('the operator pauses, looks and resumes by command', async () => {
     await createTestAccount(service.app)
   }
   const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassisHere(['accounts', ...args], data.settings)
+    const { exitCode, stdout, stderr } = await tassis(['accounts', ...args], data.settings)
     return { exitCode, said: `${stdout}${stderr}`.trim() }
   }
   expect(await run('pause', 'Test', '--reason', REASON)).toEqual({ exitCode: 0, said: `Paused Test: ${REASON}` })
