@@ -40,7 +40,7 @@ export interface Draft {
 const ZSTD_LEVEL = 1
 const SMALLEST_BLOCK_BYTES = 4 * KiB
 const LARGEST_BLOCK_BYTES = 64 * KiB
-/** As the content store names its parts: platform/content/store.ts. */
+/** As the content store names its parts: platform/content/pack.ts. */
 const HASH_BYTES = 16
 
 const sync = promisify(fdatasync)

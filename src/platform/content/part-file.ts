@@ -15,7 +15,7 @@ export interface PartFile {
 
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
-/** As the store names its parts. */
+/** As `pack.ts` names parts. */
 const HASH_BYTES = 16
 
 /** Makes the file, which must not be there. Throws what the system says, here and at each write. */

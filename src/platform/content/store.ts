@@ -1,17 +1,18 @@
 /**
  * @module Bodies and attachments, apart from the main database: `content/YYYY-MM.db`, identical parts once by hash, compressed, large ones as
- * files beside it. A part is durable before its reference is given out, so no row ever refers to what a power cut took. Retention drops whole
- * months; nothing here is ever updated.
+ * files beside it. A part is durable before its reference is given out, so no row ever refers to what a power cut took. A part never changes:
+ * it goes when nothing refers to it any more, or with its whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
-import { sha256 } from '../crypto.ts'
-import { Committer, type CommitterOptions, storageError } from '../db/commit.ts'
-import { openDatabase, prepared } from '../db/open.ts'
+import { type Committer, type CommitterOptions, storageError } from '../db/commit.ts'
+import { prepared } from '../db/open.ts'
+import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
+import { framesOf, type PackedPart, packed } from './pack.ts'
 import {
   type ContentReader,
   createContentReader,
@@ -23,29 +24,14 @@ import {
   partFile,
   refOf,
 } from './read.ts'
+import { syncFolder, writeFileSynced } from './synced-files.ts'
 
 /** A part's place: month and row, in one integer. */
 export type ContentRef = number
 
-/** Parts above this lie in files of their own, so that the database stays quick to copy. */
-const LARGEST_INLINE_BYTES = 256 * 1024
-/**
- * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
- * random page of the index, which costs more to write than a small part, and ever more as the month grows.
- */
-const SMALLEST_INDEXED_BYTES = 16 * 1024
 const MOST_REMEMBERED = 10_000
 /** Files looked at without a turn for others. */
 const FILES_AT_ONCE = 100
-/** Below this, compressing saves nothing. */
-const SMALLEST_COMPRESSED_BYTES = 200
-const ZSTD_LEVEL = 1
-/** Content of a frame in a file. */
-const FRAME_BYTES = 128 * 1024
-
-const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
-  id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
-) STRICT`
 
 const sql = prepared((db) => ({
   find: db.prepare<{ id: number; encoding: number }, [Uint8Array]>(
@@ -75,18 +61,10 @@ export interface FinishedFile {
   readonly sizeBytes: number
 }
 
-interface Prepared {
-  readonly hash: Uint8Array
-  readonly sizeBytes: number
-  readonly encoding: number
-  readonly data: Uint8Array | null
-}
-
 export class ContentStore {
   readonly #folder: string
   readonly #onItsWay: OnItsWay
-  readonly #options: CommitterOptions
-  readonly #months = new Map<number, Committer>()
+  readonly #months: Months
   readonly #reader: ContentReader
   /** Small parts stored lately: hash and month -> row. */
   readonly #remembered = new Map<string, number>()
@@ -102,7 +80,7 @@ export class ContentStore {
   constructor(folder: string, options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs'> } = {}) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
-    this.#options = options
+    this.#months = createMonths(folder, options)
     this.#onItsWay = createOnItsWay(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
   }
@@ -111,8 +89,8 @@ export class ContentStore {
   async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
     if (parts.length === 0) return []
     return this.#storingIn(monthOf(now), async (month, fill) => {
-      const committer = this.#month(month)
-      const ready: Prepared[] = []
+      const committer = this.#months.committer(month)
+      const ready: PackedPart[] = []
       for (const part of parts) {
         const prepared = packed(part)
         ready.push(prepared)
@@ -133,7 +111,7 @@ export class ContentStore {
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis): Promise<ContentRef> {
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const target = fill(hash)
-      const committer = this.#month(month)
+      const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
       // Over the same part, if it is there: what is in it is the same.
       await rename(path, target)
@@ -190,8 +168,8 @@ export class ContentStore {
   async forget(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
     const kept: ContentRef[] = []
     for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
-      if (!existsSync(this.#path(month)) || this.#dropping.has(month)) continue
-      const { files, isEmpty } = await this.#month(month).write((tx) => {
+      if (!existsSync(this.#months.path(month)) || this.#dropping.has(month)) continue
+      const { files, isEmpty } = await this.#months.committer(month).write((tx) => {
         const { remove, part, clear, any } = sql(tx.db)
         const ids = new Set<number>()
         const hashes: Uint8Array[] = []
@@ -220,21 +198,21 @@ export class ContentStore {
   /** The month of every database that there is, with its references from the first to the last; `@returns` none of a month without parts. */
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
     return this.#present().flatMap((month) => {
-      const last = sql(this.#month(month).db).last.get()?.id ?? 0
+      const last = sql(this.#months.committer(month).db).last.get()?.id ?? 0
       return last === 0 ? [] : [{ month, first: refOf(month, 1), last: refOf(month, last) }]
     })
   }
 
   /** The committers of all months, opened if need be: for upkeep of their files. */
   committers(): Committer[] {
-    return this.#present().map((month) => this.#month(month))
+    return this.#present().map((month) => this.#months.committer(month))
   }
 
   /** Months with a database that stays. */
   #present(): number[] {
     const months = new Set(readdirSync(this.#folder).map(monthOfName))
     return [...months].filter(
-      (month) => month !== undefined && existsSync(this.#path(month)) && !this.#dropping.has(month),
+      (month) => month !== undefined && existsSync(this.#months.path(month)) && !this.#dropping.has(month),
     ) as number[]
   }
 
@@ -261,9 +239,7 @@ export class ContentStore {
   }
 
   async #dropNow(month: number): Promise<void> {
-    const committer = this.#months.get(month)
-    this.#months.delete(month)
-    await committer?.close()
+    await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => monthOfName(name) === month)
     // The database before its files: rows without files would lie about what is there.
@@ -273,7 +249,7 @@ export class ContentStore {
     this.#remembered.clear()
   }
 
-  #insert(db: Database, month: number, part: Prepared): number {
+  #insert(db: Database, month: number, part: PackedPart): number {
     const { find, insert } = sql(db)
     const isSmall = part.sizeBytes < SMALLEST_INDEXED_BYTES
     const known = isSmall ? this.#remembered.get(rememberedKey(month, part)) : find.get(part.hash)?.id
@@ -322,7 +298,8 @@ export class ContentStore {
     const path = join(this.#folder, monthName(month), `${hash}.zst`)
     if (hash === undefined || this.#filling.has(path) || this.#dropping.has(month)) return
     // Of a month that was being dropped the files may be left.
-    if (temporary !== undefined || !existsSync(this.#path(month))) rmSync(`${path}${temporary ?? ''}`, { force: true })
+    if (temporary !== undefined || !existsSync(this.#months.path(month)))
+      rmSync(`${path}${temporary ?? ''}`, { force: true })
     else this.#removeFile(month, Uint8Array.fromHex(hash))
   }
 
@@ -345,7 +322,8 @@ export class ContentStore {
   /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = partFile(this.#folder, month, hash)
-    if (this.#filling.has(path) || sql(this.#month(month).db).find.get(hash)?.encoding === ENCODING.file) return
+    if (this.#filling.has(path) || sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file)
+      return
     try {
       rmSync(path, { force: true })
     } catch (error) {
@@ -355,7 +333,7 @@ export class ContentStore {
   }
 
   /** Only after the commit: an id of a group that failed leads nowhere. */
-  #remember(month: number, part: Prepared, id: number | undefined): void {
+  #remember(month: number, part: PackedPart, id: number | undefined): void {
     if (id === undefined || part.sizeBytes >= SMALLEST_INDEXED_BYTES) return
     if (this.#remembered.size >= MOST_REMEMBERED) this.#remembered.clear()
     this.#remembered.set(rememberedKey(month, part), id)
@@ -378,28 +356,12 @@ export class ContentStore {
 
   /** The databases of the months in use, for tests that fill them. */
   databases(): Database[] {
-    return [...this.#months.values()].map((committer) => committer.db)
+    return this.#months.databases()
   }
 
   async close(): Promise<void> {
     this.#reader.close()
-    await Promise.all([...this.#months.values()].map((committer) => committer.close()))
-    this.#months.clear()
-  }
-
-  #month(month: number): Committer {
-    let committer = this.#months.get(month)
-    if (!committer) {
-      const path = this.#path(month)
-      const db = openDatabase(path)
-      db.run(SCHEMA)
-      db.run(
-        `CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
-      )
-      committer = new Committer(db, path, this.#options)
-      this.#months.set(month, committer)
-    }
-    return committer
+    await this.#months.closeAll()
   }
 
   async #storeFile(part: Uint8Array, month: number, hash: Uint8Array): Promise<void> {
@@ -410,10 +372,6 @@ export class ContentStore {
     await syncFolder(dirname(path))
   }
 
-  #path(month: number): string {
-    return join(this.#folder, `${monthName(month)}.db`)
-  }
-
   /** The folder for the files of a month, with its own entry durable. */
   async #makeMonthFolder(month: number): Promise<void> {
     const made = await mkdir(join(this.#folder, monthName(month)), { recursive: true, mode: 0o700 })
@@ -421,57 +379,9 @@ export class ContentStore {
   }
 }
 
-/** A part as its row has it; one for a file has its data there. */
-function packed(part: Uint8Array): Prepared {
-  const hash = sha256(part).subarray(0, 16)
-  const sizeBytes = part.length
-  if (sizeBytes > LARGEST_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
-  const data = sizeBytes >= SMALLEST_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
-  return data.length < sizeBytes
-    ? { hash, sizeBytes, encoding: ENCODING.zstd, data }
-    : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
-}
-
-/** A large part compressed as a row of frames, so that it can be read in slices. */
-async function framesOf(part: Uint8Array): Promise<Uint8Array> {
-  const frames: Uint8Array[] = []
-  for (let from = 0; from < part.length; from += FRAME_BYTES)
-    frames.push(await Bun.zstdCompress(part.subarray(from, from + FRAME_BYTES), { level: ZSTD_LEVEL }))
-  return Buffer.concat(frames)
-}
-
-const rememberedKey = (month: number, part: Prepared): string => `${month} ${part.hash.toBase64()}`
+const rememberedKey = (month: number, part: PackedPart): string => `${month} ${part.hash.toBase64()}`
 
 const monthOf = (now: Millis): number => {
   const date = new Date(now)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
-}
-
-let lastTemporary = 0
-
-/** Writes a file so that it appears under its name only when it is whole. */
-async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
-  const temporary = `${path}.${++lastTemporary}.tmp`
-  try {
-    const file = await open(temporary, 'w', 0o600)
-    try {
-      await file.writeFile(data)
-      await file.datasync()
-    } finally {
-      await file.close()
-    }
-    await rename(temporary, path)
-  } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
-  }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }

@@ -1,0 +1,58 @@
+/** @module The databases of a content store, one a month, each with its committer: made and opened when they are asked for. */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import { Committer, type CommitterOptions } from '../db/commit.ts'
+import { openDatabase } from '../db/open.ts'
+import { monthName } from './read.ts'
+
+/**
+ * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
+ * random page of the index, which costs more to write than a small part, and ever more as the month grows.
+ */
+export const SMALLEST_INDEXED_BYTES = 16 * 1024
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
+  id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
+) STRICT`
+
+export interface Months {
+  /** Where the database of a month lies, or would. */
+  path(month: number): string
+  /** Opens it if need be. */
+  committer(month: number): Committer
+  /** Those that are open. */
+  databases(): Database[]
+  close(month: number): Promise<void>
+  closeAll(): Promise<void>
+}
+
+export function createMonths(folder: string, options: CommitterOptions): Months {
+  const open = new Map<number, Committer>()
+  const path = (month: number): string => join(folder, `${monthName(month)}.db`)
+  return {
+    path,
+    committer(month) {
+      let committer = open.get(month)
+      if (!committer) {
+        const db = openDatabase(path(month))
+        db.run(SCHEMA)
+        db.run(
+          `CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
+        )
+        committer = new Committer(db, path(month), options)
+        open.set(month, committer)
+      }
+      return committer
+    },
+    databases: () => [...open.values()].map(({ db }) => db),
+    async close(month) {
+      const committer = open.get(month)
+      open.delete(month)
+      await committer?.close()
+    },
+    async closeAll() {
+      await Promise.all([...open.values()].map((committer) => committer.close()))
+      open.clear()
+    },
+  }
+}
