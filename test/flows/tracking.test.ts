@@ -135,7 +135,7 @@ test('the DKIM signature of a tracked email verifies', async () => {
   if (hasDkimpy) expect(verifyWithDkimpy([raw], record)).toEqual([true])
 })
 
-test('a retry sends the same bytes, and every recipient has links of his own', async () => {
+test('a retry on the day after sends the same bytes, whose pixel counts, and every recipient has links of his own', async () => {
   let refusals = 2
   await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
   const { id } = await flow.accepted({
@@ -144,12 +144,15 @@ test('a retry sends the same bytes, and every recipient has links of his own', a
     tracking: true,
   })
   await flow.events(id, 2)
-  flow.clock.advance(minutes(6))
+  flow.clock.advance(hours(12))
   await flow.events(id, 6)
   const messages = flow.messages().map((message) => message.toString('latin1'))
   expect([messages.length, new Set(messages).size]).toEqual([4, 2])
   const links = await Promise.all([1, 2, 3, 4].map(async (n) => (await flow.received(n)).hrefs[0]))
   expect(new Set(links).size).toBe(2)
+  const { pixels } = await flow.received(4)
+  expect((await flow.follow(pixels[0] ?? '')).status).toBe(200)
+  expect((await flow.events(id, 7)).at(-1)).toMatchObject({ type: 'opened' })
 })
 
 test('a retry has its links under the tracking host that the domain has by then, and is the same message else', async () => {
