@@ -36,7 +36,6 @@ const NAMES: Readonly<Record<string, Role>> = {
   emailaddress: 'email_address',
   emailadresse: 'email_address',
   adresseemail: 'email_address',
-  address: 'email_address',
   reason: 'reason',
   suppressionreason: 'reason',
   stream: 'stream',
@@ -44,8 +43,17 @@ const NAMES: Readonly<Record<string, Role>> = {
   origin: 'origin',
   type: 'origin',
 }
-/** Names of a column of addresses where no other is. */
-const WEAK_NAMES: readonly string[] = ['recipient', 'recipients', 'emails', 'emailaddresses', 'addresses', 'mail', 'to']
+/** Names of a column of addresses where no other is: beside one, an address is that of a house. */
+const WEAK_NAMES: readonly string[] = [
+  'address',
+  'recipient',
+  'recipients',
+  'emails',
+  'emailaddresses',
+  'addresses',
+  'mail',
+  'to',
+]
 
 export const EXPECTED =
   'The first line must name the columns: email_address (or email, or address), and if wanted reason, stream and list; a file of addresses alone, or of addresses and reasons, needs none.'
@@ -61,7 +69,7 @@ export function columnsOf(header: readonly string[]): Columns {
   const at: Partial<Record<Role, number>> = {}
   const ignored: string[] = []
   for (const [index, name] of names.entries()) {
-    const role = NAMES[name]
+    const role = Object.hasOwn(NAMES, name) ? NAMES[name] : undefined
     if (role === undefined) ignored.push(shown(header[index]))
     else if (at[role] === undefined) at[role] = index
     else if (role === 'origin') ignored.push(shown(header[index]))

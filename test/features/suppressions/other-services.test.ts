@@ -75,6 +75,13 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
     ignored: ['detail', 'created_at', 'last_event_at', 'expires_at', 'expired', 'sender', 'subaccount'],
   },
   {
+    from: 'a list of customers',
+    file: 'Constructor,Email,Address,City\nAda,a@x.test,1 Long Street,Rome\n',
+    query: '?reason=unsubscribe',
+    rows: [['a@x.test', 'unsubscribe', 1, 0]],
+    ignored: ['Constructor', 'Address', 'City'],
+  },
+  {
     from: 'SparkPost',
     file: 'recipient,type,source,description,created\na@x.test,non_transactional,Manually Added,,2026-01-02\n',
     query: '?reason=unsubscribe',
