@@ -4,6 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
+import { createTurns } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { queryInteger } from '#platform/http/schemas.ts'
@@ -44,7 +45,7 @@ const ROWS_A_SLICE = 100
 /** Read at once; after each the size is looked at. */
 const ROWS_AT_ONCE = 20
 /** A page ends early when what its events carry is larger. */
-const MOST_PAGE_CHARACTERS = 4 * MiB
+const MOST_PAGE_CHARACTERS = 2 * MiB
 
 /** What of an account's feed there is. */
 export interface FeedRange {
@@ -180,6 +181,30 @@ export async function readPage(
     )
     // Nothing was looked at though there was something: it was removed before the first turn, and the feed begins elsewhere.
     if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq }
+  }
+}
+
+/**
+ * Reads pages as `readPage` does, those of one account one after the other: a hundred that are asked for together would all lie in memory unfinished.
+ * Slices of different accounts take turns.
+ */
+export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
+  const turn = createTurns()
+  const lasts = new Map<number, Promise<void>>()
+  return async (owner: EventOwner, wanted: Parameters<typeof readPage>[2]): Promise<ReadPage> => {
+    const { accountId } = owner
+    const read = (lasts.get(accountId) ?? Promise.resolve()).then(() => readPage(app, owner, wanted, turn))
+    // Holds no page.
+    const last = read.then(
+      () => undefined,
+      () => undefined,
+    )
+    lasts.set(accountId, last)
+    try {
+      return await read
+    } finally {
+      if (lasts.get(accountId) === last) lasts.delete(accountId)
+    }
   }
 }
 

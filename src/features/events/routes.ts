@@ -3,10 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { createTurns } from '#platform/clock.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
-import { feedRange, readPage, startOf, typesOf } from './feed.ts'
+import { createPageReader, feedRange, startOf, typesOf } from './feed.ts'
 import { FeedPage } from './model.ts'
 import { EVENT_TYPES } from './record.ts'
 import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
@@ -44,11 +43,11 @@ const StreamHeaders = Type.Object(
 
 /** The plugin of /v1/events. @param streams those that are open, over all requests */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
-  const turn = createTurns()
+  const readPage = createPageReader(app)
 
   /** Made to JSON slice by slice, so it is no value for the framework. */
-  const page = async (actor: Actor, wanted: Parameters<typeof readPage>[2]): Promise<Response> => {
-    const { events, nextAfter, firstSeq } = await readPage(app, actor, wanted, turn)
+  const page = async (actor: Actor, wanted: Parameters<typeof readPage>[1]): Promise<Response> => {
+    const { events, nextAfter, firstSeq } = await readPage(actor, wanted)
     // Only what is on disk is told: after a crash nobody may know of an event that never was.
     await app.commit.barrier()
     const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
