@@ -3,7 +3,7 @@
  * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
  */
 import { createDomain } from '#features/domains/domains.ts'
-import { countWaiting } from '#features/inbound/process.ts'
+import { countWaiting } from '#features/inbound/receipts.ts'
 import { listOperatorMail } from '#features/postmaster/store.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'

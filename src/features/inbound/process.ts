@@ -5,14 +5,11 @@
  * taken (row in the queue) → begun (attempt counted) → applied (row gone)
  */
 import type { App } from '#features/app.ts'
-import type { Destination, Envelope, Received, StoredMessage } from '#features/received.ts'
+import type { Destination, Envelope, Received } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
-import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
+import { isStorageTrouble } from '#platform/db/commit.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
-import type { WholeFile } from '#protocols/mime/parsed.ts'
-import type { AggregateReport } from '#protocols/reports/report.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
@@ -20,30 +17,8 @@ import { dropContent } from '../content/garbage.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
 import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
-
-interface Receipt {
-  readonly id: number
-  readonly mailFrom: string
-  readonly destinations: string
-  readonly sourceIp: string
-  readonly helo: string
-  readonly tls: string | null
-  readonly rawRef: number
-  readonly sizeBytes: number
-  readonly attempts: number
-  readonly receivedAt: number
-}
-
-const sql = prepared((db) => ({
-  after: db.prepare<Receipt, [number, number]>(
-    `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
-     received_at AS receivedAt FROM inbound_receipts WHERE id > ? ORDER BY id LIMIT ?`,
-  ),
-  begin: db.prepare('UPDATE inbound_receipts SET attempts = attempts + 1 WHERE id = ?'),
-  takeBack: db.prepare('UPDATE inbound_receipts SET attempts = attempts - 1 WHERE id = ?'),
-  end: db.prepare('DELETE FROM inbound_receipts WHERE id = ?'),
-  waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
-}))
+import { beginReceipt, endReceipt, type Receipt, receiptAfter, takeBackReceipt } from './receipts.ts'
+import { release, storeParts, storeReport } from './store-parts.ts'
 
 /** Messages in hand at the same time: most of it is waiting for DNS. */
 const MOST_AT_ONCE = 128
@@ -57,8 +32,6 @@ const LEISURELY_AUTHENTICATION_MS = seconds(20)
 const ALONE_AUTHENTICATION_MS = seconds(2)
 /** Octets of them; a larger message is processed alone. Parsed, a message takes several times its size. */
 const MOST_BYTES_AT_ONCE = 24 * MiB
-/** Octets of parts that are stored at once. */
-const GROUP_BYTES = 1 * MiB
 /** A message with which the process died so often is stored without being looked into. */
 const MOST_ATTEMPTS = 3
 /** A message whose raw form could not be read so often is stored without it. */
@@ -75,9 +48,6 @@ const MOST_EARLY = 1000
 /** While so many wait for another try, nothing new is begun: it is not the messages that fail. */
 const MOST_RESTING = 32
 const STOP_GRACE_MS = seconds(8)
-
-/** Messages that wait to be processed, or are being processed. */
-export const countWaiting = (db: App['db']): number => sql(db).waiting.get()?.n ?? 0
 
 export class InboundProcessor {
   readonly #app: App
@@ -142,7 +112,7 @@ export class InboundProcessor {
     if (this.#begun.size === 0) return
     try {
       await this.#app.commit.write((tx) => {
-        for (const id of this.#begun) sql(tx.db).takeBack.run(id)
+        for (const id of this.#begun) takeBackReceipt(tx, id)
       })
     } catch (error) {
       this.#app.log.warn(
@@ -178,7 +148,7 @@ export class InboundProcessor {
 
   #nextTaken(): Receipt | undefined {
     if (this.#resting.size >= MOST_RESTING) return undefined
-    return sql(this.#app.db).after.get(this.#lastTaken, 1) ?? undefined
+    return receiptAfter(this.#app.db, this.#lastTaken)
   }
 
   #pumpLater(): void {
@@ -253,7 +223,7 @@ export class InboundProcessor {
     const app = this.#app
     const ready = await this.#prepare(receipt, destinations, answer)
     const effects = await app.commit.write((tx) => {
-      end(tx, receipt.id)
+      endReceipt(tx, receipt.id)
       // Unless a row holds it from now on, which the sweep finds out.
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
       return applyEffects(app, tx, destinations, ready)
@@ -285,9 +255,7 @@ export class InboundProcessor {
       }
     // Once in a run: what could not be stored is no fault of the message.
     if (!this.#begun.has(receipt.id)) {
-      await app.commit.write((tx) => {
-        sql(tx.db).begin.run(receipt.id)
-      })
+      await app.commit.write((tx) => beginReceipt(tx, receipt.id))
       this.#begun.add(receipt.id)
     }
     try {
@@ -338,10 +306,10 @@ export class InboundProcessor {
       (this.#failures.get(receipt.id) ?? 0) < MOST_EARLY_TRIES &&
       destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
-    const message = answer.message && (await this.#storeParts(answer, isForTenants))
+    const message = answer.message && (await storeParts(app, answer, isForTenants))
     const aggregate = answer.report?.kind === 'aggregate' ? answer.report.report : undefined
     const reportRefusal = aggregate && refusalOfReport(app, aggregate, app.eventTime())
-    const report = aggregate && reportRefusal === undefined ? await this.#storeContent(aggregate) : undefined
+    const report = aggregate && reportRefusal === undefined ? await storeReport(app, aggregate) : undefined
     const received: Received = {
       envelope,
       message,
@@ -356,75 +324,6 @@ export class InboundProcessor {
     return { received, report, reportRefusal, reportProblem: answer.reportProblem, classification, mayWait }
   }
 
-  async #storeParts({ message, strippedText }: ParseAnswer, isForTenants: boolean): Promise<StoredMessage | undefined> {
-    if (!message) return undefined
-    const { attachments, ...rest } = message
-    if (!isForTenants)
-      return {
-        ...rest,
-        headersRef: null,
-        textRef: null,
-        htmlRef: null,
-        strippedText,
-        strippedRef: null,
-        attachments: [],
-      }
-    const texts = [JSON.stringify(message.headers), message.text, message.html, strippedText]
-    const parts = [
-      ...texts.filter((text) => text !== null).map((text) => Buffer.from(text)),
-      ...attachments.map(({ content, file }) => file ?? content),
-    ]
-    const refs = await this.#storeInGroups(parts)
-    // In the order of the parts, none for those that there are not.
-    const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = texts.map((text) =>
-      text === null ? null : (refs.shift() ?? null),
-    )
-    return {
-      ...rest,
-      headersRef,
-      textRef,
-      htmlRef,
-      strippedText,
-      strippedRef,
-      attachments: attachments.map(({ content, file, ...attachment }, index) => {
-        const ref = refs[index]
-        if (ref === undefined) throw new Error('an attachment was not stored')
-        return { ...attachment, sizeBytes: file?.sizeBytes ?? content.length, ref }
-      }),
-    }
-  }
-
-  /** The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows with their number. */
-  async #storeInGroups(parts: readonly (Uint8Array | WholeFile)[]): Promise<number[]> {
-    const { content, clock } = this.#app
-    const refs: number[] = []
-    let group: Uint8Array[] = []
-    let groupBytes = 0
-    const storeGroup = async (): Promise<void> => {
-      if (group.length > 0) refs.push(...(await content.put(group, clock.now())))
-      group = []
-      groupBytes = 0
-    }
-    for (const part of parts) {
-      if (part instanceof Uint8Array) {
-        group.push(part)
-        groupBytes += part.length
-        if (groupBytes >= GROUP_BYTES) await storeGroup()
-      } else {
-        await storeGroup()
-        refs.push(await content.adopt(part, clock.now()))
-      }
-    }
-    await storeGroup()
-    return refs
-  }
-
-  async #storeContent(report: AggregateReport): Promise<AggregateReport & { contentRef: number }> {
-    const [contentRef] = await this.#app.content.put([report.content], this.#app.clock.now())
-    if (contentRef === undefined) throw new Error('a report was not stored')
-    return { ...report, contentRef }
-  }
-
   /** A crash here loses an automatic answer, and never sends one twice. */
   async #respond({ mailboxes }: Effects, received: Received): Promise<void> {
     const { message } = received
@@ -434,22 +333,9 @@ export class InboundProcessor {
   }
 }
 
-/** Small ones are left to the collector. */
-const SMALLEST_RELEASED_BYTES = 16 * KiB
-
-/** Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much later. */
-function release({ buffer, length }: Uint8Array): void {
-  if (length >= SMALLEST_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length)
-    buffer.transfer(0)
-}
-
 const givenUp = (): Promise<ParseAnswer> =>
   Promise.resolve({
     problem: 'It could not be processed; the log of the service says why.',
     strippedText: null,
     authentication: UNKNOWN_AUTHENTICATION,
   })
-
-function end(tx: Tx, receiptId: number): void {
-  if (sql(tx.db).end.run(receiptId).changes !== 1) throw new Error(`receipt ${receiptId} is not in the queue`)
-}
