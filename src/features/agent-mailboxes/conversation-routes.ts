@@ -10,9 +10,8 @@ import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
 import { sendingAccount } from '../accounts/accounts.ts'
 import { AutoResponder, AutoResponderChange, autoResponderOf, changeAutoResponder } from './auto-settings.ts'
 import { getMailbox } from './mailboxes.ts'
+import { tags } from './params.ts'
 import { replyTo } from './reply.ts'
-
-const tags = ['Agent mailboxes']
 
 const NewReply = Closed(
   {
