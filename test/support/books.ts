@@ -2,7 +2,8 @@
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
 import { join } from 'node:path'
-import { balanceFinding, balances, examineBooks } from '#app/cli/books.ts'
+import { examineBooks } from '#app/cli/books.ts'
+import { balanceFinding, balances } from '#app/cli/books-balance.ts'
 import { leaveOutDeleted } from '#app/cli/kept-accounts.ts'
 import type { TestApp } from './app.ts'
 
