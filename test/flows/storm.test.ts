@@ -142,6 +142,7 @@ test('in a storm of refusals and lost sessions every recipient ends as the recei
     zone: zoneOf(domains),
     smtpPort: server.port,
     settings: {
+      TASSIS_WORKERS: '2',
       TASSIS_CONNECTIONS_PER_SITE: '3',
       TASSIS_DELIVERY_CONCURRENCY: '40',
       TASSIS_MESSAGES_PER_CONNECTION: '5',

@@ -362,7 +362,7 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
-      settings: { TASSIS_DELIVERY_CONCURRENCY: '10' },
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '10' },
     })
     const { flow } = bulk
     receiver.hold(isBulk)
@@ -384,7 +384,7 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
-      settings: { TASSIS_DELIVERY_CONCURRENCY: '4' },
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '4' },
     })
     const { flow } = bulk
     receiver.hold(() => true)
