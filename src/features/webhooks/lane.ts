@@ -160,21 +160,34 @@ export class Lane {
    */
   nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
     for (let pages = 0; ; pages++) {
-      const index = this.#waiting.findIndex(({ key }) => !this.#busyKeys.has(key))
-      const found = this.#waiting[index]
-      if (found) {
-        // Made anew, since the clock may have been set back after it was read.
-        const notBefore = Math.min(found.notBefore, now + HOLD_MS)
-        this.#waiting[index] = { ...found, notBefore }
-        if (notBefore > now) return notBefore
-        this.#waiting.splice(index, 1)
-        return found
-      }
-      // As much as is remembered waits for what is under way: the rest is left where it is.
-      if (this.#waiting.length >= MOST_WAITING) return undefined
+      const found = this.#firstFree(now)
+      if (typeof found === 'object') return found
+      // As much as is remembered waits, for its time or for what is under way: the rest is left where it is.
+      if (this.#waiting.length >= MOST_WAITING) return found
       if (pages === PAGES_AT_ONCE) return now
-      if (!this.#read(durableSeq, now)) return undefined
+      if (!this.#read(durableSeq, now)) return found
     }
+  }
+
+  /**
+   * Takes the first event that waits neither for its time nor for another of its recipient. An email's first events hold up nothing else: an open of
+   * an older one is told before them.
+   * @returns when the next may be begun where there is none; undefined: not before one that is under way is over
+   */
+  #firstFree(now: Millis): WaitingEvent | Millis | undefined {
+    let soonest: Millis | undefined
+    for (const [index, event] of this.#waiting.entries()) {
+      if (this.#busyKeys.has(event.key)) continue
+      // Made anew, since the clock may have been set back after it was read. Of a recipient none is held longer than what comes after it.
+      const notBefore = Math.min(event.notBefore, now + HOLD_MS)
+      if (notBefore <= now) {
+        this.#waiting.splice(index, 1)
+        return { ...event, notBefore }
+      }
+      if (notBefore < event.notBefore) this.#waiting[index] = { ...event, notBefore }
+      soonest = Math.min(soonest ?? notBefore, notBefore)
+    }
+    return soonest
   }
 
   /** Reads a page; false when there is nothing more. */

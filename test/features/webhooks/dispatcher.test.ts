@@ -79,6 +79,11 @@ describe('an event', () => {
       },
     ])
     expect(service.receiver.requests).toHaveLength(1)
+    expect(await record(service, webhook)).toMatchObject({
+      failure_count: 0,
+      last_success_at: new Date(NOW + seconds(2)).toISOString(),
+      last_failure_at: null,
+    })
   })
 
   test('that a webhook did not ask for, that is older than it, or that is of another account, is not told', async () => {
@@ -109,6 +114,26 @@ describe('an event', () => {
     })
     service.clock.advance(1)
     expect(await service.settled(webhook, 1)).toHaveLength(1)
+  })
+
+  test('of an older email is not held up by the first events of others, nor is it told before its own', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'delivered', 'opened'])
+    const old = await service.email()
+    service.release()
+    const fresh = await service.email()
+    await service.tell(fresh, 'sent')
+    await service.tell(fresh, 'delivered')
+    await service.tell(old, 'opened')
+    const told = () => service.receiver.requests.map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+    await service.settled(webhook, 1)
+    expect(told()).toEqual([['opened', old.id]])
+    service.release()
+    await service.settled(webhook, 3)
+    expect(told().slice(1)).toEqual([
+      ['sent', fresh.id],
+      ['delivered', fresh.id],
+    ])
   })
 
   test('of a recipient is not begun while one before it is under way', async () => {
@@ -401,6 +426,15 @@ describe('an endpoint that does not answer', () => {
         error: `${HOOK_HOST} did not answer within 10 seconds.`,
       },
     ])
+    const { body } = await service.api('GET', `/v1/webhooks/${webhook.id}/deliveries`)
+    expect(at(body, 'data', 0)).toMatchObject({
+      attempted_at: new Date(NOW + seconds(2)).toISOString(),
+      duration_ms: 10_000,
+    })
+    expect(await record(service, webhook)).toMatchObject({
+      last_success_at: null,
+      last_failure_at: new Date(NOW + seconds(2)).toISOString(),
+    })
   })
 })
 
