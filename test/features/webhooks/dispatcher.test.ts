@@ -709,6 +709,24 @@ test('fifty endpoints that do not answer leave a good one of their account all o
   expect(service.webhooks?.inFlight).toBe(50 + 8)
 })
 
+test('endpoints that do not answer delay no mail', async () => {
+  await using service = await startWebhookService({
+    delivers: true,
+    settings: { TASSIS_DELIVERY: 'capture', TASSIS_WEBHOOK_CONCURRENCY: '1' },
+  })
+  const delivered = async () => {
+    const { id } = await service.accepted()
+    await eventually(async () => (await service.detail(id))['status'] === 'sent')
+  }
+  service.receiver.answer('hang')
+  for (let i = 0; i < 10; i++) await service.addWebhook(['sent'])
+  await delivered()
+  service.release()
+  await service.receiver.received(10)
+  await delivered()
+  expect(service.webhooks?.inFlight).toBe(10)
+})
+
 test('an event that a hundred webhooks want is begun some at a time, so that others have their turn in between', async () => {
   await using service = await startWebhookService()
   service.receiver.answer('hang')
