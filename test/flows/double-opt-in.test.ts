@@ -22,7 +22,7 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
     resolver: createResolver({
       servers: [dns.address],
       clock: systemClock,
-      timeoutMs: 1000,
+      timeoutMs: 5000,
       attempts: 1,
       randomId: () => randomBelow(65_536),
     }),

@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 
 const EXECUTABLE = '/usr/bin/chromium'
+/** How long it may take to begin: a second, or half a minute on a machine that does much else. */
+const LAUNCH_MS = 100_000
 
 /**
  * Whether tests with a browser can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_CHROMIUM` is `true`): then
@@ -22,7 +24,7 @@ export function isChromiumAvailable(): boolean {
 /** Starts the browser; dispose of it with `await using`. */
 export const startBrowser = (): Promise<Browser> =>
   // The sandbox needs a setuid helper or user namespaces; only pages of the service under test are opened.
-  chromium.launch({ executablePath: EXECUTABLE, chromiumSandbox: false })
+  chromium.launch({ executablePath: EXECUTABLE, chromiumSandbox: false, timeout: LAUNCH_MS })
 
 export interface Screen {
   readonly name: string

@@ -1,8 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { days, hours } from '#platform/units.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
 const LEAST_CONTRAST = 4.5

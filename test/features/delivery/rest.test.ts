@@ -91,7 +91,11 @@ test('mail that is held and older than it may become bounces as expired, and is 
     clock.advance(minutes(1))
     await Bun.sleep(10)
   }
-  await eventually(() => open() === 0)
+  await eventually(() => {
+    // A machine that is busy has not come that far.
+    clock.advance(minutes(1))
+    return open() === 0
+  })
   expect(app.db.query('SELECT DISTINCT status, bounce_category AS category FROM recipients').all()).toEqual([
     { status: 4, category: 'expired' },
   ])

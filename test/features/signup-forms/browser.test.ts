@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, FrameLocator, Page } from 'playwright-core'
 import {
   isChromiumAvailable,
@@ -11,6 +11,9 @@ import {
   startBrowser,
 } from '#test/support/browser.ts'
 import { createFormApi, type FormApi } from './fixture.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §1.4.11 for the borders of fields, §2.5.5 for what is pressed. */
 const LEAST_CONTRAST = 4.5

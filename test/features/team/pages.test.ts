@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { BrowserContext } from 'playwright-core'
 import { resetUser } from '#features/team/operate.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
@@ -6,6 +6,9 @@ import type { TestAppOptions } from '#test/support/app.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { CAPTURES, createTestUser, mailText, PASSWORD, signIn, tokenIn } from '#test/support/people.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
 
 const ADA = 'ada@people.test'
 const NEW_PASSWORD = 'violin carpet thunder mug'
@@ -178,7 +181,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       await look('join-void')
       await arrive('This link is not good any more')
       expect(open.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
-    }, 60_000)
+    })
   }
 
   test.each([

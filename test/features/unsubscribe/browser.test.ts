@@ -1,9 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { suppress, unsuppressAddress } from '#features/suppressions/suppress.ts'
 import { TEXTS } from '#features/unsubscribe/texts.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
 const LEAST_CONTRAST = 4.5

@@ -1,10 +1,13 @@
 /** @module People see and replace the signing secrets of webhooks on a page, if their role allows it, and nobody else does. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createWebhook } from '#features/webhooks/change.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from '#test/support/browser.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/people.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
 
 const SECRET = /whsec_[A-Za-z0-9]{32}/
 
