@@ -78,10 +78,10 @@ test('a complaint about an address that was suppressed by hand takes the place o
     ...applied(email),
     isSuppressed: true,
   })
-  expect([complaints.suppressions().map(({ reason }) => reason), complaints.events().length]).toEqual([
-    ['complaint'],
-    1,
-  ])
+  expect([
+    complaints.suppressions().map(({ reason, sourceEmailId }) => [reason, sourceEmailId]),
+    complaints.events().length,
+  ]).toEqual([[['complaint', email.emailId]], 1])
 })
 
 test('the suppression is in the audit log, by the system', async () => {
