@@ -117,3 +117,22 @@ export const seenTexts = (page: Page): Promise<SeenText[]> => page.evaluate<Seen
 /** Pixels by which the page is wider than the window: 0 when nobody has to scroll sideways. */
 export const overflowPx = (page: Page): Promise<number> =>
   page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+
+/**
+ * The same on the narrowest telephone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); the page is shown as before afterwards.
+ * @param picture keeps a picture of it
+ */
+export async function narrowOverflowPx(
+  page: Page,
+  picture: () => Promise<void> = async () => undefined,
+): Promise<number> {
+  const before = page.viewportSize()
+  if (!before) throw new Error('the page has no size of its own')
+  await page.setViewportSize({ width: 320, height: 640 })
+  await page.evaluate('document.documentElement.style.fontSize = "200%"')
+  await picture()
+  const tooWide = await overflowPx(page)
+  await page.evaluate('document.documentElement.style.fontSize = ""')
+  await page.setViewportSize(before)
+  return tooWide
+}

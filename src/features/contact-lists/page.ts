@@ -113,7 +113,7 @@ const button = (label: string): Html => html`<form method="post"><button>${label
 const STYLE = `
 form { margin: 1.25rem 0 0; }
 .note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }
-button { min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; background: var(--strong); color: var(--on-strong); }
+button { min-width: min(12rem, 100%); max-width: 100%; overflow-wrap: anywhere; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; font: inherit; font-weight: 600; cursor: pointer; background: var(--strong); color: var(--on-strong); }
 button:hover { text-decoration: underline; }
 button:focus-visible, a:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 @media (max-width: 30rem) {

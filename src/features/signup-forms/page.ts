@@ -233,11 +233,11 @@ textarea { resize: vertical; }
 [role=status] + p { margin-top: 1rem; }
 [aria-invalid] { border: 2px solid var(--error); }
 .fault { margin: .375rem 0 0; color: var(--error); font-weight: 600; }
-.wrong { margin: 0 0 1.5rem; padding: 1rem; border: 2px solid var(--error); border-radius: var(--radius); }
+.wrong { margin: 0 0 1.5rem; padding: 1rem; border: 2px solid var(--error); border-radius: var(--radius); overflow-wrap: anywhere; }
 .wrong p, .wrong ul { margin: 0; }
 .wrong ul { padding: 0 0 0 1.25rem; }
 .wrong a { color: var(--error); }
-button { min-height: 2.75rem; min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--button); border-radius: var(--radius); background: var(--button); color: var(--on-button); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
+button { min-height: 2.75rem; min-width: min(12rem, 100%); max-width: 100%; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--button); border-radius: var(--radius); background: var(--button); color: var(--on-button); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
 button:hover { text-decoration: underline; }
 :is(input, textarea, button, a):focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .apart { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }

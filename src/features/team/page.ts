@@ -24,7 +24,7 @@ label { display: block; margin: 0 0 .375rem; font-weight: 600; }
 .hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
 input { display: block; width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); font: inherit; }
 .wrong { margin: 0; padding: 1rem; border: 2px solid var(--error); border-radius: 8px; color: var(--error); font-weight: 600; }
-button { min-height: 2.75rem; min-width: 12rem; padding: .625rem 1.5rem; border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; }
+button { min-height: 2.75rem; min-width: min(12rem, 100%); max-width: 100%; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
 button:hover { text-decoration: underline; }
 .quiet button { background: var(--card); color: var(--strong); }
 :is(input, button, a):focus-visible { outline: 3px solid var(--strong); outline-offset: 2px; }

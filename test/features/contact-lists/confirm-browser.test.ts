@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { days, hours } from '#platform/units.ts'
-import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
+import {
+  isChromiumAvailable,
+  narrowOverflowPx,
+  openPage,
+  overflowPx,
+  SCREENS,
+  seenTexts,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
 
 // A browser begins slowly on a machine that is busy.
@@ -89,6 +97,10 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const see = async (picturedAs: string, at: string, title: string, buttons: string[] = []) => {
         await page.goto(`${service.url}${at}`)
         await picture(`confirm-${picturedAs}`)
+        if (screen === SCREENS[0]) {
+          const narrowPx = await narrowOverflowPx(page, () => picture(`confirm-${picturedAs}-narrow`))
+          expect([picturedAs, narrowPx]).toEqual([picturedAs, 0])
+        }
         const heading = buttons.length > 0 ? `${title}?` : title
         expect(await look(page)).toEqual({ ...WELL, title, headings: [heading], buttons })
       }

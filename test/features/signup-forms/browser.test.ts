@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import type { Browser, FrameLocator, Page } from 'playwright-core'
 import {
   isChromiumAvailable,
+  narrowOverflowPx,
   type OpenPage,
   openPage,
   overflowPx,
@@ -96,6 +97,7 @@ async function lookOnAll({ page, picture }: OpenPage, name: string): Promise<Loo
     await picture(`${name}-on-${screen.name}`)
     looks.push(await look(page))
   }
+  expect([name, await narrowOverflowPx(page, () => picture(`${name}-on-narrow`))]).toEqual([name, 0])
   await showOn(page, SCREENS[0] as Screen)
   return looks
 }

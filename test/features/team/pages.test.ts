@@ -3,7 +3,15 @@ import type { BrowserContext } from 'playwright-core'
 import { resetUser } from '#features/team/operate.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
-import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
+import {
+  isChromiumAvailable,
+  narrowOverflowPx,
+  openPage,
+  overflowPx,
+  SCREENS,
+  seenTexts,
+  startBrowser,
+} from '#test/support/browser.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { CAPTURES, createTestUser, mailText, PASSWORD, signIn, tokenIn } from '#test/support/people.ts'
 
@@ -119,6 +127,10 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       const look = async (name: string) => {
         await open.picture(`people-${name}`)
         expect([name, await overflowPx(page)]).toEqual([name, 0])
+        if (screen === SCREENS[0]) {
+          const narrowPx = await narrowOverflowPx(page, () => open.picture(`people-${name}-narrow`))
+          expect([name, narrowPx]).toEqual([name, 0])
+        }
         const faint = (await seenTexts(page)).filter(({ contrast }) => contrast < 4.5)
         expect([name, faint]).toEqual([name, []])
         const low = await page.evaluate<string[]>(
