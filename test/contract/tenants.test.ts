@@ -77,43 +77,49 @@ const lists = ROUTES.filter(
   (route) => route.method === 'GET' && !route.path.includes('{id}') && hasRows(route) && !route.csv,
 )
 
-test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
-  for (const resource of [
-    'api-key',
-    'dead-letter',
-    'domain',
-    'email',
-    'inbound-email',
-    'inbound-route',
-    'invitation',
-    'mailbox',
-    'member',
-    'newsletter',
-    'operation',
-    'signup-form',
-    'stream',
-    'sub-account',
-    'suppression',
-    'template',
-    'webhook',
-  ] as const)
-    await make(resource)
-  const { actor, key } = await addAccount(service)
-  const mine = await service.ask(route, '')
-  const theirs = await service.ask(route, '', { key })
-  expect([mine.status, theirs.status]).toEqual([200, 200])
-  const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
-  expect(rowsOf(mine.body).length).toBeGreaterThan(0)
-  const shown = JSON.stringify(theirs.body)
-  expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
-  expect(shown).not.toContain(service.actor.accountUuid)
-  for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
-  const totalOf = (body: object): unknown => {
-    if ('pagination' in body) return at(body, 'pagination', 'total')
-    // The feed has no total; it says how far it goes.
-    return 'next_after' in body ? body.next_after : at(body, 'total')
-  }
-  expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)
+describe('a list shows nothing of others', () => {
+  beforeAll(async () => {
+    for (const resource of [
+      'api-key',
+      'dead-letter',
+      'domain',
+      'email',
+      'inbound-email',
+      'inbound-route',
+      'insight',
+      'invitation',
+      'mailbox',
+      'member',
+      'newsletter',
+      'operation',
+      'signup-form',
+      'stream',
+      'sub-account',
+      'suppression',
+      'template',
+      'webhook',
+    ] as const)
+      await make(resource)
+  })
+
+  test.each(lists.map((route) => [nameOf(route), route] as const))('%s', async (_, route) => {
+    const { actor, key } = await addAccount(service)
+    const mine = await service.ask(route, '')
+    const theirs = await service.ask(route, '', { key })
+    expect([mine.status, theirs.status]).toEqual([200, 200])
+    const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
+    expect(rowsOf(mine.body).length).toBeGreaterThan(0)
+    const shown = JSON.stringify(theirs.body)
+    expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
+    expect(shown).not.toContain(service.actor.accountUuid)
+    for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
+    const totalOf = (body: object): unknown => {
+      if ('pagination' in body) return at(body, 'pagination', 'total')
+      // The feed has no total; it says how far it goes.
+      return 'next_after' in body ? body.next_after : at(body, 'total')
+    }
+    expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)
+  })
 })
 
 test('a send cannot use the domain, the stream or the idempotency key of another account', async () => {
