@@ -77,7 +77,7 @@ const lists = ROUTES.filter(
   (route) => route.method === 'GET' && !route.path.includes('{id}') && hasRows(route) && !route.csv,
 )
 
-describe('a list shows nothing of others', () => {
+describe('a list', () => {
   beforeAll(async () => {
     for (const resource of [
       'api-key',
@@ -102,7 +102,7 @@ describe('a list shows nothing of others', () => {
       await make(resource)
   })
 
-  test.each(lists.map((route) => [nameOf(route), route] as const))('%s', async (_, route) => {
+  test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
     const { actor, key } = await addAccount(service)
     const mine = await service.ask(route, '')
     const theirs = await service.ask(route, '', { key })
