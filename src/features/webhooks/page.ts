@@ -1,4 +1,4 @@
-/** @module The page on which people see and replace the signing secrets of their webhooks. Pure: from values to HTML, without scripts. */
+/** @module The page on which people see and replace the signing secrets of their webhooks, and test them. Pure: from values to HTML, without scripts. */
 import { type Html, html } from '#platform/http/html.ts'
 import { LOGIN_PATH, WEBHOOKS_PATH } from '../team/links.ts'
 import { hidden, peoplePage } from '../team/page.ts'
@@ -11,6 +11,8 @@ export interface ShownWebhook {
   readonly secret?: string | undefined
   /** The secret is new: what was signed before is not signed with it. */
   readonly isRotated?: boolean
+  /** A test event was asked for just now. */
+  readonly isTested?: boolean
 }
 
 /** A webhook whose secret somebody is about to replace. */
@@ -38,6 +40,7 @@ export interface WebhooksShown {
 /** What the buttons do. */
 export const REVEAL = 'reveal'
 export const ROTATE = 'rotate'
+export const TEST = 'test'
 /** `?replace=ID` asks before the secret of a webhook is replaced. */
 export const REPLACE = 'replace'
 
@@ -54,7 +57,7 @@ ${total > webhooks.length && html`<p>These are the newest ${String(webhooks.leng
   )
 
 const webhookSection = (
-  { id, url, isActive, secret, isRotated }: ShownWebhook,
+  { id, url, isActive, secret, isRotated, isTested }: ShownWebhook,
   mayChange: boolean,
   csrfToken: string,
 ): Html => html`<section class="beside">
@@ -64,11 +67,13 @@ ${
   secret !== undefined &&
   html`<p role="status">${isRotated && 'This is the new secret; every request from now on is signed with it, also those that are tried again. '}<code style="overflow-wrap:anywhere">${secret}</code></p>`
 }
+${isTested && html`<p role="status">A test event is on its way. GET /v1/webhooks/${id}/deliveries shows what was answered.</p>`}
 ${
   mayChange &&
   html`<form method="post" action="${WEBHOOKS_PATH}">
 ${hidden('csrf_token', csrfToken)}${hidden('id', id)}
 <p><button name="action" value="${REVEAL}">Show the secret</button></p>
+<p><button name="action" value="${TEST}">Send a test event</button></p>
 </form>
 <p style="margin-top:1rem"><a href="${WEBHOOKS_PATH}?${REPLACE}=${id}" aria-label="Replace the secret of ${url}">Replace the secret</a></p>`
 }

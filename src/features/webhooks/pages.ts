@@ -1,6 +1,6 @@
 /**
- * @module /webhooks: who is signed in sees and replaces the signing secrets of the account's webhooks. GET shows no secret and changes nothing, but asks
- * before one is replaced; a POST of the page itself does, and each is in the audit log.
+ * @module /webhooks: who is signed in sees and replaces the signing secrets of the account's webhooks, and sends test events. GET shows no secret and changes
+ * nothing, but asks before one is replaced; a POST of the page itself does, and each is in the audit log.
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
@@ -15,18 +15,22 @@ import { sessionOf } from '../team/login.ts'
 import { refusedPage } from '../team/page.ts'
 import type { People } from '../team/people.ts'
 import { csrfToken, isCsrfToken } from '../team/sessions.ts'
-import { BACK, REPLACE, REVEAL, ROTATE, replacePage, webhooksPage } from './page.ts'
+import { BACK, REPLACE, REVEAL, ROTATE, replacePage, type ShownWebhook, TEST, webhooksPage } from './page.ts'
 import { revealSecret, rotateSecret } from './secret.ts'
+import { sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
 /** The origin of a form is told by browsers only if the page may be named. */
 const HEADERS = { 'x-robots-tag': 'noindex, nofollow', 'referrer-policy': 'same-origin' }
 const MOST_SHOWN = 100
 
+/** What a button did, to be shown with its webhook. */
+type Told = Pick<ShownWebhook, 'id' | 'secret' | 'isRotated' | 'isTested'>
+
 const answer = (page: Html, status = 200): Response => htmlResponse(page, status, HEADERS)
 
 export function webhookPages(app: App, people: People) {
-  const shown = (actor: Actor, told?: { id: string; secret: string; isRotated: boolean }): Response => {
+  const shown = (actor: Actor, told?: Told): Response => {
     const { webhooks, total } = listWebhooks(app.db, actor.accountId, { limit: MOST_SHOWN, offset: 0 })
     return answer(
       webhooksPage({
@@ -85,6 +89,10 @@ export function webhookPages(app: App, people: People) {
           if (!isCsrfToken(app, sessionOf(actor), fieldOf(body, 'csrf_token')))
             throw new AppError(403, 'csrf_failed', 'The page is too old; open it again.')
           requireSecrets(actor)
+          if (action === TEST) {
+            await sendTestEvent(app, actor, id)
+            return shown(actor, { id, isTested: true })
+          }
           if (action === REVEAL)
             return shown(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })
           if (action === ROTATE) {
@@ -109,5 +117,9 @@ function fieldOf(given: unknown, name: string): string {
 
 function requireSecrets({ scopes }: Actor): void {
   if (!hasScope(scopes, 'webhooks:write'))
-    throw new AppError(403, 'insufficient_role', 'Your role does not show secrets; ask an owner or admin.')
+    throw new AppError(
+      403,
+      'insufficient_role',
+      'Your role does not show secrets and sends no tests; ask an owner or admin.',
+    )
 }

@@ -58,6 +58,24 @@ const post = ({ url }: TestApi, cookie: string, fields: Record<string, string>, 
   })
 
 describe('the page of signing secrets', () => {
+  test('sends test events, five a minute with those of the API; the sixth is a page that says when', async () => {
+    await using service = await createService()
+    const { cookie } = await signIn(service, 'developer@people.test')
+    const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie), action: 'test' }
+    expect((await service.api('POST', `/v1/webhooks/${service.webhookId}/test`)).status).toBe(200)
+    const answers: [status: number, isTold: boolean][] = []
+    for (let i = 0; i < 5; i++) {
+      const answer = await post(service, cookie, fields)
+      answers.push([answer.status, (await answer.text()).includes('A test event is on its way.')])
+    }
+    expect(answers).toEqual([...Array(4).fill([200, true]), [429, false]])
+    const { body } = await service.api('GET', `/v1/webhooks/${service.webhookId}/deliveries?event=test`)
+    expect(at(body, 'pagination', 'total')).toBe(5)
+    const viewer = await signIn(service, 'viewer@people.test')
+    const asViewer = { ...fields, csrf_token: await tokenOn(service, viewer.cookie) }
+    expect((await post(service, viewer.cookie, asViewer)).status).toBe(403)
+  })
+
   test('shows and replaces the secret of a webhook, each noted in the audit log as by the user', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
