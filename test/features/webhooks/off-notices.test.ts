@@ -34,7 +34,7 @@ async function failTenTimes(service: WebhookService, webhook: MadeWebhook): Prom
 
 const switchOn = (service: WebhookService, { id }: MadeWebhook) =>
   service.api('PUT', `/v1/webhooks/${id}`, {
-    url: `https://${HOOK_HOST}/again?token=1`,
+    url: service.receiver.url(HOOK_HOST, '/again?token=1'),
     events: ['sent'],
     is_active: true,
   })
