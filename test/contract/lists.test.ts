@@ -1,33 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
-import { type ContractApi, createContractApi, nameOf, ROUTES } from './routes.ts'
+import { type ContractApi, createContractApi, LISTED, nameOf, ROUTES } from './routes.ts'
 
 // A service of its own, which only reads: everything that changes something adds to the audit log, and all rows of a list have to fit on one page.
 let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
-  for (const resource of [
-    'api-key',
-    'contact-list',
-    'dead-letter',
-    'domain',
-    'email',
-    'inbound-email',
-    'inbound-route',
-    'insight',
-    'invitation',
-    'mailbox',
-    'member',
-    'newsletter',
-    'operation',
-    'signup-form',
-    'stream',
-    'sub-account',
-    'suppression',
-    'template',
-    'webhook',
-  ] as const) {
+  for (const resource of LISTED) {
     for (let made = 0; made < 3; made++) {
       service.clock.advance(1000)
       await service.make(resource)

@@ -56,6 +56,29 @@ export type Resource =
   | 'webhook'
   | 'webhook-delivery'
 
+/** What the lists of the service have rows of. */
+export const LISTED: readonly Resource[] = [
+  'api-key',
+  'contact-list',
+  'dead-letter',
+  'domain',
+  'email',
+  'inbound-email',
+  'inbound-route',
+  'insight',
+  'invitation',
+  'mailbox',
+  'member',
+  'newsletter',
+  'operation',
+  'signup-form',
+  'stream',
+  'sub-account',
+  'suppression',
+  'template',
+  'webhook',
+]
+
 export interface Route {
   readonly method: Method
   /** With `{id}` for the id of `resource`. */

@@ -5,6 +5,7 @@ import {
   type ContractApi,
   createContractApi,
   dump,
+  LISTED,
   nameOf,
   type Resource,
   ROUTES,
@@ -79,27 +80,7 @@ const lists = ROUTES.filter(
 
 describe('a list', () => {
   beforeAll(async () => {
-    for (const resource of [
-      'api-key',
-      'dead-letter',
-      'domain',
-      'email',
-      'inbound-email',
-      'inbound-route',
-      'insight',
-      'invitation',
-      'mailbox',
-      'member',
-      'newsletter',
-      'operation',
-      'signup-form',
-      'stream',
-      'sub-account',
-      'suppression',
-      'template',
-      'webhook',
-    ] as const)
-      await make(resource)
+    for (const resource of LISTED) await make(resource)
   })
 
   test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
