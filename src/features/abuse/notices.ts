@@ -6,10 +6,9 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
-import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { sendSystemMail } from '../system-mail/send.ts'
+import { sendToPeople } from '../system-mail/send.ts'
 import { ownersOf } from '../team/users.ts'
 
 interface Notice {
@@ -61,29 +60,18 @@ export function startPauseNotices(app: App): DueLoop {
 /** What makes it one mail, however often it is sent. */
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
-async function tell(app: App, notice: Notice): Promise<void> {
-  for (const to of addressesOf(app.db, notice)) {
-    try {
-      await sendSystemMail(app, {
-        about: [notice.accountId],
-        to,
-        subject: 'Sending is paused on your account',
-        text: textOf(notice),
-        idempotencyKey: noticeKey(notice.findingId, to),
-      })
-    } catch (error) {
-      // An address that no mail can be sent to keeps nobody else's notice waiting.
-      if (!(error instanceof AppError) || error.status !== 422) throw error
-      app.log.warn({ to, err: error }, 'nobody was told of a pause at this address')
-    }
-  }
-}
+const tell = (app: App, notice: Notice): Promise<void> =>
+  sendToPeople(
+    app,
+    addressesOf(app.db, notice),
+    { about: [notice.accountId], subject: 'Sending is paused on your account', text: textOf(notice) },
+    (to) => noticeKey(notice.findingId, to),
+  )
 
-function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): Set<string> {
-  if (email === null) return new Set()
+function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
+  if (email === null) return []
   const parents = parentId === null ? [] : ownersOf(db, parentId)
-  const all = [email, ...ownersOf(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
-  return new Set(all.map((address) => address.toLowerCase()))
+  return [email, ...ownersOf(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
 }
 
 const textOf = ({ name, reason, at }: Notice): string =>

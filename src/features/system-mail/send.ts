@@ -8,6 +8,7 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { systemActor } from '../audit-logs/audit.ts'
@@ -114,6 +115,27 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
   }
   await referTo(app, refs, () => app.commit.write(write))
   return true
+}
+
+/**
+ * Sends the same to each of some people, once to an address however it is spelt. One that no mail can be sent to keeps nobody else's waiting: the log has
+ * it. Throws what storing throws.
+ * @param keyOf the idempotency key of the mail to an address, in lower case
+ */
+export async function sendToPeople(
+  app: App,
+  addresses: readonly string[],
+  mail: Omit<SystemMail, 'to' | 'idempotencyKey'>,
+  keyOf: (to: string) => string,
+): Promise<void> {
+  for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
+    try {
+      await sendSystemMail(app, { ...mail, to, idempotencyKey: keyOf(to) })
+    } catch (error) {
+      if (!(error instanceof AppError) || error.status !== 422) throw error
+      app.log.warn({ to, subject: mail.subject, err: error }, 'mail of the service cannot be sent to this address')
+    }
+  }
 }
 
 /** Throws ConfigError when the setting is no mailbox. */

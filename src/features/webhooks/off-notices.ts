@@ -7,12 +7,11 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
-import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { days, minutes } from '#platform/units.ts'
-import { sendSystemMail } from '../system-mail/send.ts'
+import { sendToPeople } from '../system-mail/send.ts'
 import { ownersOf } from '../team/users.ts'
 import { ENDED_BY_FAILURES } from './outcome.ts'
 
@@ -122,21 +121,12 @@ function firstOfEach(all: readonly Off[]): Off[] {
 async function tell(app: App, webhook: Off & OffWebhook): Promise<void> {
   const { id, accountId, email, since, isOfRoute } = webhook
   const subject = isOfRoute === 1 ? 'The webhook of an inbound route was switched off' : 'A webhook was switched off'
-  for (const to of new Set([email, ...ownersOf(app.db, accountId)].map((address) => address.toLowerCase()))) {
-    try {
-      await sendSystemMail(app, {
-        about: [accountId],
-        to,
-        subject,
-        text: textOf(app.db, webhook),
-        idempotencyKey: `webhook off ${id} ${isoTime(since).slice(0, 10)} ${to}`,
-      })
-    } catch (error) {
-      // An address that no mail can be sent to keeps nobody else's notice waiting.
-      if (!(error instanceof AppError) || error.status !== 422) throw error
-      app.log.warn({ to, err: error }, 'nobody was told at this address that a webhook is off')
-    }
-  }
+  await sendToPeople(
+    app,
+    [email, ...ownersOf(app.db, accountId)],
+    { about: [accountId], subject, text: textOf(app.db, webhook) },
+    (to) => `webhook off ${id} ${isoTime(since).slice(0, 10)} ${to}`,
+  )
 }
 
 function textOf(db: Database, { id, uuid, name, url, isOfRoute, since }: Off & OffWebhook): string {
