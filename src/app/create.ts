@@ -38,10 +38,12 @@ import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
 import type { DiskGuard } from '#platform/disk.ts'
+import { tooMany } from '#platform/errors.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
+import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { createRenderer } from '#platform/template/start-renderer.ts'
@@ -59,6 +61,11 @@ const CHECKPOINT_BYTES = 64 * MiB
 const OUTGOING_DNS_EXCHANGES = 1024
 /** Several for each message that is authenticated. */
 const SENDER_DNS_EXCHANGES = 1024
+
+/** Requests of one account that wait for their next piece of the event loop. */
+const MAX_PIECES_PER_OWNER = 64
+const tooManyPieces = () =>
+  tooMany('too_many_requests', 'Too many large requests of this account are in progress; wait for some of them.', 1)
 
 /** How long a message that is arriving is waited for at the end. */
 const LISTENER_GRACE_MS = seconds(5)
@@ -186,6 +193,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         return areClean
       },
       memory: new MemoryBudget(config.memoryBudget),
+      turns: new FairTurns({ clock, overload: tooManyPieces, maxPerOwner: MAX_PIECES_PER_OWNER }),
       resolver,
       freshResolver,
       createDkimKey: options.createDkimKey ?? generateDkimKey,

@@ -10,6 +10,7 @@ import type { Committer } from '#platform/db/commit.ts'
 import type { DiskGuard } from '#platform/disk.ts'
 import type { Log } from '#platform/log.ts'
 import type { MemoryBudget } from '#platform/memory-budget.ts'
+import type { FairTurns } from '#platform/queue/fair-turns.ts'
 import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
@@ -35,6 +36,8 @@ export interface App {
   /** Overwrites what was deleted in the files of all databases. False: some other process reads one, so try again later. */
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
+  /** Turns of the event loop for work of over some milliseconds, in pieces; the owner is the account's row id, or a network of a stranger. */
+  readonly turns: FairTurns
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
   readonly freshResolver: Resolver

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { networkOf } from '#platform/network.ts'
+import { networkOf, networksOf } from '#platform/network.ts'
 
 describe('the network that an address is counted under', () => {
   test.each([
@@ -15,4 +15,9 @@ describe('the network that an address is counted under', () => {
   ])('%s', (address, expected) => {
     expect(networkOf(address)).toBe(expected)
   })
+})
+
+test('an IPv6 address is in a /64, a /56 and a /48, an IPv4 address in nothing larger', () => {
+  expect(networksOf('2001:db8:1:2345::9')).toEqual(['2001:db8:1:2345::/64', '2001:db8:1:2300::/56', '2001:db8:1::/48'])
+  expect(networksOf('::ffff:192.0.2.7')).toEqual(['192.0.2.7'])
 })

@@ -1,0 +1,144 @@
+/**
+ * @module Whose work is done now, by time used: `FairTurns` for pieces of work on the event loop, `FairPool` for work that is waited for. Both take turns by
+ * owner (an account, a network), and measure what each piece took. Know nothing of the work.
+ */
+import type { Clock } from '../clock.ts'
+import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
+
+/** How long pieces of work may hold a turn of the event loop; one that takes longer has a turn for itself. */
+const TICK_BUDGET_MS = 4
+
+interface Piece {
+  readonly run: () => void
+  readonly refuse: () => void
+}
+
+export interface FairTurnsOptions extends FairQueueLimits {
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** The error with which a piece is refused that finds the limits reached, or has to give way. */
+  readonly overload: () => Error
+}
+
+/**
+ * Pieces of synchronous work, each of some milliseconds. Between two of them everything else that waits for the event loop has its turn, and owners
+ * get the same time whatever they bring, so a request waits for one piece and not for a whole batch, export or page.
+ */
+export class FairTurns {
+  readonly #clock: FairTurnsOptions['clock']
+  readonly #overload: () => Error
+  readonly #queue: FairQueue<Piece>
+  #isScheduled = false
+
+  constructor({ clock, overload, ...limits }: FairTurnsOptions) {
+    this.#clock = clock
+    this.#overload = overload
+    this.#queue = new FairQueue(limits, (piece) => piece.refuse())
+  }
+
+  /** Pieces that wait. */
+  get size(): number {
+    return this.#queue.size
+  }
+
+  /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws. */
+  run<T>(owner: Owner, piece: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const refuse = () => reject(this.#overload())
+      const run = () => {
+        try {
+          resolve(piece())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      if (!this.#queue.push(owner, { run, refuse }, 0)) return refuse()
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => this.#tick())
+  }
+
+  #tick(): void {
+    this.#isScheduled = false
+    const startMs = this.#clock.monotonicMs()
+    for (let nowMs = startMs; nowMs - startMs < TICK_BUDGET_MS; ) {
+      const next = this.#queue.shift()
+      if (!next) break
+      next.item.run()
+      const endMs = this.#clock.monotonicMs()
+      this.#queue.charge(next.owner, Math.max(endMs - nowMs, MIN_COST_MS))
+      nowMs = endMs
+    }
+    if (this.#queue.size > 0) this.#schedule()
+  }
+}
+
+/** So that pieces which take no time that the clock sees take turns as well. */
+const MIN_COST_MS = 0.01
+
+export interface FairPoolOptions extends FairQueueLimits {
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** Works that run at the same time. */
+  readonly concurrency: number
+  /** The error with which work is refused that finds the limits reached, or has to give way. */
+  readonly overload: () => Error
+}
+
+interface Work {
+  readonly run: () => Promise<unknown>
+  readonly refuse: () => void
+}
+
+/** Works that are waited for, some at the same time; the others wait by turns of their owners. */
+export class FairPool {
+  readonly #options: FairPoolOptions
+  readonly #queue: FairQueue<Work>
+  #running = 0
+
+  constructor(options: FairPoolOptions) {
+    this.#options = options
+    this.#queue = new FairQueue(options, (work) => work.refuse())
+  }
+
+  /** Works that have not begun. */
+  get waiting(): number {
+    return this.#queue.size
+  }
+
+  /** Runs a work when its owner's turn comes; ends as it does, or rejects with the overload error without having begun. */
+  run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const refuse = () => reject(this.#options.overload())
+      const run = async () => {
+        try {
+          resolve(await work())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      if (!this.#queue.push(owner, { run, refuse }, 0)) return refuse()
+      this.#startNext()
+    })
+  }
+
+  #startNext(): void {
+    while (this.#running < this.#options.concurrency) {
+      const next = this.#queue.shift()
+      if (!next) return
+      void this.#run(next.owner, next.item)
+    }
+  }
+
+  async #run(owner: Owner, work: Work): Promise<void> {
+    this.#running++
+    const startMs = this.#options.clock.monotonicMs()
+    await work.run()
+    this.#running--
+    this.#queue.charge(owner, Math.max(this.#options.clock.monotonicMs() - startMs, MIN_COST_MS))
+    this.#startNext()
+  }
+}

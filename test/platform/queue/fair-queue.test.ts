@@ -1,0 +1,83 @@
+import { expect, test } from 'bun:test'
+import { FairQueue } from '#platform/queue/fair-queue.ts'
+
+const drain = <T>(queue: FairQueue<T>): T[] => {
+  const items: T[] = []
+  for (let next = queue.shift(); next; next = queue.shift()) items.push(next.item)
+  return items
+}
+
+test('owners take turns, each with his items in order', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2', 'a3']) queue.push('a', item)
+  for (const item of ['b1', 'b2']) queue.push('b', item)
+  expect(drain(queue)).toEqual(['a1', 'b1', 'a2', 'b2', 'a3'])
+})
+
+test('who comes late does not wait behind what others brought before', () => {
+  const queue = new FairQueue<string>()
+  for (let i = 0; i < 100; i++) queue.push('many', `m${i}`)
+  for (let i = 0; i < 50; i++) queue.shift()
+  queue.push('late', 'l')
+  expect(queue.shift()?.item).toBe('l')
+})
+
+test('turns are by cost, given before or charged afterwards', () => {
+  const queue = new FairQueue<string>()
+  queue.push('dear', 'd1', 3)
+  queue.push('dear', 'd2', 3)
+  for (let i = 0; i < 6; i++) queue.push('cheap', `c${i}`)
+  expect(drain(queue)).toEqual(['d1', 'c0', 'c1', 'c2', 'd2', 'c3', 'c4', 'c5'])
+
+  for (let i = 0; i < 3; i++) queue.push('a', `a${i}`, 0)
+  for (let i = 0; i < 3; i++) queue.push('b', `b${i}`, 0)
+  expect(queue.shift()?.item).toBe('a0')
+  queue.charge('a', 10)
+  expect(queue.shift()?.item).toBe('b0')
+  queue.charge('b', 4)
+  expect(queue.shift()?.item).toBe('b1')
+})
+
+test('who was idle has saved nothing up', () => {
+  const queue = new FairQueue<string>()
+  queue.push('idle', 'i')
+  for (let i = 0; i < 20; i++) queue.push('busy', `b${i}`)
+  for (let i = 0; i < 11; i++) queue.shift()
+  for (let i = 0; i < 5; i++) queue.push('idle', `i${i}`)
+  const next = [queue.shift(), queue.shift(), queue.shift(), queue.shift()].map((shifted) => shifted?.owner)
+  expect(next.filter((owner) => owner === 'idle')).toHaveLength(2)
+})
+
+test('an owner has no more items than the limit, and others are not affected', () => {
+  const queue = new FairQueue<string>({ maxPerOwner: 2 })
+  expect(['a', 'a', 'a', 'b'].map((owner) => queue.push(owner, owner))).toEqual([true, true, false, true])
+})
+
+test('when the queue is full, the newest item of the owner with most gives way to an owner with fewer', () => {
+  const evicted: string[] = []
+  const queue = new FairQueue<string>({ maxWaiting: 3 }, (item) => void evicted.push(item))
+  for (const item of ['a1', 'a2', 'a3']) queue.push('a', item)
+  expect(queue.push('a', 'a4')).toBe(false)
+  expect(queue.push('b', 'b1')).toBe(true)
+  expect(evicted).toEqual(['a3'])
+  // Two and one: nobody has more than he would have.
+  expect(queue.push('b', 'b2')).toBe(false)
+  expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
+})
+
+test('owners who cannot be served keep their place', () => {
+  const queue = new FairQueue<string>()
+  queue.push('closed', 'c')
+  queue.push('open', 'o')
+  expect(queue.shift((owner) => owner !== 'closed')?.item).toBe('o')
+  expect(queue.shift((owner) => owner !== 'closed')).toBeUndefined()
+  expect(queue.shift()?.item).toBe('c')
+})
+
+test('items that are not wanted any more are taken out', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2']) queue.push('a', item)
+  queue.push('b', 'b1')
+  expect(queue.remove((item) => item !== 'a2')).toEqual(['a1', 'b1'])
+  expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
+})

@@ -1,0 +1,88 @@
+import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { FairPool, FairTurns } from '#platform/queue/fair-turns.ts'
+
+const overload = () => new Error('too much')
+
+test('pieces of owners take turns by the time that they took', async () => {
+  const clock = new ManualClock(0)
+  const turns = new FairTurns({ clock, overload })
+  const order: string[] = []
+  const piece = (name: string, tookMs: number) => () => {
+    order.push(name)
+    clock.advance(tookMs)
+  }
+  await Promise.all([
+    ...['d1', 'd2', 'd3'].map((name) => turns.run('dear', piece(name, 30))),
+    ...['c1', 'c2', 'c3', 'c4'].map((name) => turns.run('cheap', piece(name, 10))),
+  ])
+  expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2', 'c4', 'd3'])
+})
+
+test('between two long pieces the event loop does everything else', async () => {
+  const clock = new ManualClock(0)
+  const turns = new FairTurns({ clock, overload })
+  const seen: string[] = []
+  const others = setInterval(() => seen.push('other'), 0)
+  for (let i = 0; i < 5; i++) setImmediate(() => seen.push('immediate'))
+  const piece = (n: number) => () => {
+    seen.push(`piece ${n}`)
+    clock.advance(10)
+  }
+  await Promise.all([turns.run('a', piece(1)), turns.run('a', piece(2))])
+  clearInterval(others)
+  expect(seen.indexOf('immediate')).toBeLessThan(seen.indexOf('piece 2'))
+  expect(seen.filter((s) => s.startsWith('piece'))).toEqual(['piece 1', 'piece 2'])
+})
+
+test('a piece resolves with its value, rejects with its error, and is refused over the limit', async () => {
+  const turns = new FairTurns({ clock: new ManualClock(0), overload, maxPerOwner: 2 })
+  const outcomes = await Promise.allSettled([
+    turns.run(1, () => 'value'),
+    turns.run(1, () => {
+      throw new Error('its own')
+    }),
+    turns.run(1, () => 'one too many'),
+    turns.run(2, () => 'another owner'),
+  ])
+  expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
+    'value',
+    'its own',
+    'too much',
+    'another owner',
+  ])
+})
+
+test('a pool runs as many as it may, and the next of who had least time', async () => {
+  const clock = new ManualClock(0)
+  const pool = new FairPool({ clock, overload, concurrency: 1 })
+  const order: string[] = []
+  const work = (name: string, tookMs: number) => async () => {
+    order.push(name)
+    await clock.sleep(tookMs)
+  }
+  const all = Promise.all([
+    ...['d1', 'd2'].map((name) => pool.run('dear', work(name, 30))),
+    ...['c1', 'c2', 'c3'].map((name) => pool.run('cheap', work(name, 10))),
+  ])
+  let isOver = false
+  void all.then(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    clock.advance(10)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2'])
+})
+
+test('a pool that is full refuses the newest work of who has most, for who has less', async () => {
+  const pool = new FairPool({ clock: new ManualClock(0), overload, concurrency: 1, maxWaiting: 2 })
+  let release: () => void = () => undefined
+  const held = pool.run('a', () => new Promise<void>((resolve) => (release = resolve)))
+  const waiting = [pool.run('a', async () => 'a1'), pool.run('a', async () => 'a2'), pool.run('b', async () => 'b1')]
+  release()
+  await held
+  const outcomes = await Promise.allSettled(waiting)
+  expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual(['a1', 'too much', 'b1'])
+})
