@@ -1,0 +1,412 @@
+/**
+ * @module What strangers and tenants do to everybody else, each bounded by the time that it is given. Numbered as the faults that an audit found, and run
+ * by `attacker.ts` in a process of its own.
+ */
+
+import { connectSmtp } from '#test/support/smtp-client.ts'
+import type { Random } from '../kill/random.ts'
+import { startReceiver, startTarpit } from './receiver.ts'
+import {
+  ATTACKER_RECEIVER,
+  ATTACKER_RECEIVER_ADDRESS,
+  HOSTNAME,
+  TARPITS,
+  type Tenant,
+  tarpitAddress,
+  tarpitDomain,
+} from './world.ts'
+
+export interface AttackContext {
+  readonly url: string
+  readonly inboundPort: number
+  readonly mxPort: number
+  readonly attacker: Tenant
+  /** Further tenants of the same attacker. */
+  readonly others: readonly Tenant[]
+  readonly honest: Tenant
+  /** Messages of the honest tenant, which somebody who got them can report. */
+  readonly messages: readonly string[]
+  readonly random: Random
+  /** Aborted when the time is over. */
+  readonly signal: AbortSignal
+}
+
+export interface Attack {
+  /** The fault's number and letter. */
+  readonly id: string
+  readonly name: string
+  /** Settings that it is about, in place of the usual ones. */
+  readonly settings?: Readonly<Record<string, string>>
+  run(context: AttackContext): Promise<void>
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** Runs `act` again and again until the time is over, `width` at a time. What fails is the defence; it is slowed down so as not to spin. */
+async function keepAt(
+  { signal }: AttackContext,
+  width: number,
+  act: (lane: number) => Promise<unknown>,
+): Promise<void> {
+  await Promise.all(
+    Array.from({ length: width }, async (_, lane) => {
+      while (!signal.aborted) await act(lane).catch(() => pause(20))
+    }),
+  )
+}
+
+async function ask(
+  { url, signal, attacker }: AttackContext,
+  method: string,
+  path: string,
+  body?: Json | string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ status: number; body: Json }> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: {
+      authorization: `Bearer ${attacker.key}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    signal,
+  })
+  const text = await response.text()
+  // A refusal is obeyed about as well as a hostile program obeys it.
+  if (response.status === 429 || response.status === 503 || response.status === 507) await pause(20)
+  return { status: response.status, body: text.startsWith('{') ? (JSON.parse(text) as Json) : {} }
+}
+
+const dataOf = (answer: { body: Json }): Record<string, string> => (answer.body['data'] ?? {}) as Record<string, string>
+
+/** An IPv4 address of a stranger, as a proxy names it. */
+const strangersAddress = (random: Random): string => `203.0.${random.between(0, 255)}.${random.between(1, 254)}`
+
+/** A double opt-in list of the attacker with a public form, which has a checkbox. */
+async function makeForm(context: AttackContext, tenant: Tenant, name: string): Promise<string> {
+  const as = { ...context, attacker: tenant }
+  const list = dataOf(await ask(as, 'POST', '/v1/contact-lists', { name, double_opt_in: true }))
+  const form = dataOf(
+    await ask(as, 'POST', '/v1/signup-forms', {
+      list_id: list['id'],
+      title: name,
+      from_address: `news@${tenant.domain}`,
+      custom_fields: [{ name: 'agree', label: 'Agree', type: 'checkbox', required: false }],
+    }),
+  )
+  return new URL(form['form_url'] ?? '').pathname
+}
+
+/** Hands in a message made of pieces; resolves with the last reply. */
+async function handIn(
+  { inboundPort, signal }: AttackContext,
+  envelope: { readonly from: string; readonly to: string; readonly localAddress: string },
+  pieces: readonly string[],
+): Promise<string> {
+  await using client = await connectSmtp(inboundPort, '127.0.0.1', { localAddress: envelope.localAddress })
+  await client.reply()
+  for (const line of ['EHLO mx.attacker.test', `MAIL FROM:<${envelope.from}>`, `RCPT TO:<${envelope.to}>`, 'DATA']) {
+    const reply = await client.say(line)
+    if (!/^[23]/.test(reply)) {
+      await pause(50)
+      return reply
+    }
+  }
+  for (const piece of pieces) {
+    if (signal.aborted) return ''
+    await client.write(piece)
+  }
+  await client.write('\r\n.\r\n')
+  return client.reply()
+}
+
+const MiB = 1024 * 1024
+const BLANK_LINES = `${' '.repeat(998)}\r\n`.repeat(1024)
+
+export const attacks: readonly Attack[] = [
+  {
+    id: '1a',
+    name: 'forms with 60 kB of blanks for a checkbox, 4 at a time',
+    async run(context) {
+      const path = await makeForm(context, context.attacker, 'Form')
+      const body = new URLSearchParams({ email: 'a@example.com', agree: `${' '.repeat(60_000)}x` }).toString()
+      await keepAt(context, 4, () =>
+        ask(context, 'POST', path, body, {
+          'content-type': 'application/x-www-form-urlencoded',
+          'x-forwarded-for': strangersAddress(context.random),
+        }),
+      )
+    },
+  },
+  {
+    id: '1b',
+    name: 'requests with a cookie of 15 kB of blanks, 8 at a time',
+    run: (context) =>
+      keepAt(context, 8, () =>
+        fetch(`${context.url}/v1/account`, {
+          headers: { cookie: `a=b;${' '.repeat(15_000)}x` },
+          signal: context.signal,
+        }).then((response) => response.arrayBuffer()),
+      ),
+  },
+  {
+    id: '2',
+    name: '28 addresses hold 20 SMTP sessions each with NOOP',
+    async run(context) {
+      await Promise.all(
+        Array.from({ length: 28 * 20 }, async (_, index) => {
+          while (!context.signal.aborted) {
+            try {
+              await using client = await connectSmtp(context.inboundPort, '127.0.0.1', {
+                localAddress: `127.0.1.${(index % 28) + 1}`,
+              })
+              if (!(await client.reply()).startsWith('220')) throw new Error('refused')
+              while (!context.signal.aborted) {
+                if (!(await client.say('NOOP')).startsWith('250')) break
+                await pause(2000)
+              }
+            } catch {
+              await pause(200)
+            }
+          }
+        }),
+      )
+    },
+  },
+  {
+    id: '3',
+    name: '40 attempts a second to sign in, from one IPv6 /56',
+    async run(context) {
+      const running: Promise<unknown>[] = []
+      while (!context.signal.aborted) {
+        const { random, honest } = context
+        const group = (random.between(0, 255) + 0x4200).toString(16)
+        const headers = { 'x-forwarded-for': `2001:db8:1:${group}::${random.between(1, 0xffff).toString(16)}` }
+        const email = random.chance(0.5) ? honest.users[random.between(0, honest.users.length - 1)] : 'nobody@x.test'
+        running.push(
+          ask(context, 'POST', '/v1/auth/login', { email, password: 'not the one of anybody' }, headers).catch(
+            () => undefined,
+          ),
+        )
+        await pause(25)
+      }
+      await Promise.all(running)
+    },
+  },
+  {
+    id: '4',
+    name: 'one Gmail mailbox in dot spellings, in the forms of 3 tenants',
+    async run(context) {
+      const paths: string[] = []
+      for (const [index, tenant] of [context.attacker, ...context.others].slice(0, 3).entries())
+        paths.push(await makeForm(context, tenant, `Form ${index}`))
+      let count = 0
+      await keepAt(context, 4, () => {
+        const name = Array.from('victimmailbox', (letter, at) =>
+          (++count >> (at % 12)) & 1 ? `${letter}.` : letter,
+        ).join('')
+        const body = new URLSearchParams({ email: `${name.replace(/\.$/, '')}@gmail.com` }).toString()
+        return ask(context, 'POST', paths[count % paths.length] ?? '', body, {
+          'content-type': 'application/x-www-form-urlencoded',
+          'x-forwarded-for': strangersAddress(context.random),
+        })
+      })
+    },
+  },
+  {
+    id: '5',
+    name: 'messages of 30 MB of blanks with ten signatures, 4 at a time',
+    async run(context) {
+      const signature = (index: number) =>
+        `DKIM-Signature: v=1; a=rsa-sha256; c=${index % 2 ? 'relaxed' : 'simple'}/${index % 3 ? 'relaxed' : 'simple'}; ` +
+        `d=attacker.test; s=s${index}; h=From; bh=${'A'.repeat(43)}=; b=${'A'.repeat(344)}\r\n`
+      const head = `${Array.from({ length: 10 }, (_, index) => signature(index)).join('')}From: a@attacker.test\r\nSubject: x\r\n\r\n`
+      await keepAt(context, 4, (lane) =>
+        handIn(
+          context,
+          { from: 'a@attacker.test', to: `x@${context.attacker.domain}`, localAddress: `127.0.2.${lane + 1}` },
+          [head, ...Array<string>(30).fill(BLANK_LINES)],
+        ),
+      )
+    },
+  },
+  {
+    id: '6',
+    name: 'forged complaints about mail of the honest tenant',
+    // So that the few messages of a run count as the hundreds of a day.
+    settings: { TASSIS_ABUSE_MINIMUM_VOLUME: '5' },
+    async run(context) {
+      const { messages, random } = context
+      await keepAt(context, 2, async (lane) => {
+        const original = messages[random.between(0, messages.length - 1)] ?? ''
+        const head = original.slice(0, Math.max(0, original.indexOf('\r\n\r\n')))
+        const report = [
+          'From: fbl@provider.test',
+          `To: fbl@${HOSTNAME}`,
+          'Subject: complaint',
+          'MIME-Version: 1.0',
+          'Content-Type: multipart/report; report-type=feedback-report; boundary=b',
+          '',
+          '--b',
+          'Content-Type: text/plain',
+          '',
+          'This is an email abuse report.',
+          '--b',
+          'Content-Type: message/feedback-report',
+          '',
+          'Feedback-Type: abuse',
+          'User-Agent: Forger/1.0',
+          'Version: 1',
+          '',
+          '--b',
+          'Content-Type: text/rfc822-headers',
+          '',
+          head,
+          '',
+          '--b--',
+        ].join('\r\n')
+        await handIn(
+          context,
+          { from: 'fbl@provider.test', to: `fbl@${HOSTNAME}`, localAddress: `127.0.2.${lane + 1}` },
+          [report],
+        )
+        await pause(50)
+      })
+    },
+  },
+  {
+    id: '7',
+    name: 'messages of 3 MB to invented addresses of the honest tenant',
+    settings: { TASSIS_INBOUND_MAX_BYTES: '24MiB' },
+    run: (context) =>
+      keepAt(context, 2, (lane) => {
+        const noise = Buffer.from(Array.from({ length: 1024 }, () => context.random.between(0, 255))).toString('base64')
+        const lines = noise.replace(/.{76}/g, '$&\r\n')
+        return handIn(
+          context,
+          {
+            from: 'a@attacker.test',
+            to: `invented${context.random.between(0, 1e6)}@${context.honest.domain}`,
+            localAddress: `127.0.2.${lane + 1}`,
+          },
+          ['Subject: x\r\n\r\n', ...Array.from({ length: 2000 }, (_, index) => `${index}\r\n${lines}\r\n`)],
+        )
+      }),
+  },
+  {
+    id: '8',
+    name: 'emails of 2 MiB of text and of HTML and 20 MiB attached, to 50 recipients',
+    async run(context) {
+      const receiver = await startReceiver(ATTACKER_RECEIVER_ADDRESS, context.mxPort, () => undefined)
+      const text = 'Grüße aus Köln, größer als nötig. '.repeat(60_000).slice(0, 1_700_000)
+      const body = JSON.stringify({
+        from: `a@${context.attacker.domain}`,
+        to: Array.from({ length: 50 }, (_, index) => `r${index}@${ATTACKER_RECEIVER}`),
+        subject: 'Large',
+        text_body: text,
+        html_body: `<p>${text}</p>`,
+        attachments: [
+          {
+            filename: 'noise.bin',
+            content_type: 'application/octet-stream',
+            content: Buffer.alloc(20 * MiB, 7).toString('base64'),
+          },
+        ],
+      })
+      await keepAt(context, 2, async () => {
+        await ask(context, 'POST', '/v1/emails', body)
+        await pause(500)
+      })
+      receiver.close()
+    },
+  },
+  {
+    id: '9',
+    name: 'mail to 320 sites that never reply to the message',
+    async run(context) {
+      const tarpits = await Promise.all(
+        Array.from({ length: TARPITS }, (_, index) => startTarpit(tarpitAddress(index), context.mxPort)),
+      )
+      let count = 0
+      await keepAt(context, 4, async () => {
+        const emails = Array.from({ length: 80 }, () => ({
+          from: `a@${context.attacker.domain}`,
+          to: `r${++count}@${tarpitDomain(count % TARPITS)}`,
+          subject: 'Hold this',
+          text_body: 'x',
+        }))
+        await ask(context, 'POST', '/v1/emails/batch', { emails })
+        await pause(200)
+      })
+      for (const tarpit of tarpits) tarpit.close()
+    },
+  },
+  {
+    id: '10a',
+    name: 'sandbox batches of 500 emails with 50 recipients, 4 at a time',
+    run: (context) => {
+      const email = (index: number) => ({
+        from: `a@${context.attacker.sandboxDomain}`,
+        to: Array.from({ length: 50 }, (_, at) => `r${index}-${at}@example.com`),
+        subject: 'Batch',
+        text_body: 'x',
+      })
+      const body = JSON.stringify({ emails: Array.from({ length: 500 }, (_, index) => email(index)) })
+      return keepAt(context, 4, () => ask(context, 'POST', '/v1/emails/batch', body))
+    },
+  },
+  {
+    id: '10b',
+    name: 'bulk adds of 10,000 contacts, 4 at a time',
+    async run(context) {
+      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Bulk', double_opt_in: false }))
+      let count = 0
+      await keepAt(context, 4, () => {
+        const from = ++count * 10_000
+        const contacts = Array.from({ length: 10_000 }, (_, index) => ({ email: `c${from + index}@example.com` }))
+        return ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+      })
+    },
+  },
+  {
+    id: '10c',
+    name: 'deep pages and exports of 50,000 contacts and 5,000 emails, 8 at a time',
+    async run(context) {
+      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Deep', double_opt_in: false }))
+      for (let from = 0; from < 50_000 && !context.signal.aborted; from += 10_000) {
+        const contacts = Array.from({ length: 10_000 }, (_, index) => ({ email: `c${from + index}@example.com` }))
+        await ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+      }
+      const email = { from: `a@${context.attacker.sandboxDomain}`, to: 'r@example.com', subject: 'x', text_body: 'x' }
+      for (let batch = 0; batch < 10 && !context.signal.aborted; batch++)
+        await ask(context, 'POST', '/v1/emails/batch', { emails: Array<Json>(500).fill(email) })
+      const paths = [
+        `/v1/contact-lists/${list['id']}/contacts?per_page=100&page=490`,
+        '/v1/emails?per_page=100&page=49',
+        `/v1/contact-lists/${list['id']}/contacts/export`,
+        '/v1/account/export',
+      ]
+      await keepAt(context, 8, (lane) => ask(context, 'GET', paths[lane % paths.length] ?? ''))
+    },
+  },
+  {
+    id: '11',
+    name: 'contacts with 10 kB of metadata each, 1,000 in a request, 2 at a time',
+    async run(context) {
+      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Fill', double_opt_in: false }))
+      let count = 0
+      await keepAt(context, 2, () => {
+        const from = ++count * 1000
+        const contacts = Array.from({ length: 1000 }, (_, index) => ({
+          email: `c${from + index}@example.com`,
+          metadata: { note: 'x'.repeat(10_000) },
+        }))
+        return ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+      })
+    },
+  },
+]

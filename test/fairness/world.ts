@@ -1,0 +1,128 @@
+/**
+ * @module The world of the fairness harness: a data directory with one or more honest tenants and as many attackers, the DNS zone of everybody they
+ * mail, and the real service on it. Made once; each attack gets a copy.
+ */
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { createAccount, operatorFor } from '#features/account/create.ts'
+import type { Plan } from '#features/accounts/plans.ts'
+import { createApiKey } from '#features/api-keys/keys.ts'
+import type { Actor } from '#features/app.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { loadConfig } from '#platform/config.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { createTestUser } from '#test/support/people.ts'
+import type { Settings } from '../kill/service.ts'
+
+/** One tenant, with what its programs know. */
+export interface Tenant {
+  readonly name: string
+  readonly key: string
+  readonly accountId: number
+  /** Verified, takes mail. */
+  readonly domain: string
+  readonly domainId: string
+  /** Never verified. */
+  readonly sandboxDomain: string
+  /** Users who may sign in with the test password. */
+  readonly users: readonly string[]
+}
+
+export interface World {
+  readonly honest: readonly Tenant[]
+  readonly attackers: readonly Tenant[]
+}
+
+export const ATTACKERS = 5
+/** Receives what honest tenants send. */
+export const HONEST_RECEIVER = 'honest-receiver.test'
+export const HONEST_RECEIVER_ADDRESS = '127.0.0.2'
+/** Receives what attackers send, well. */
+export const ATTACKER_RECEIVER = 'attacker-receiver.test'
+export const ATTACKER_RECEIVER_ADDRESS = '127.0.0.3'
+export const TARPITS = 320
+export const HOSTNAME = 'mail.fair.test'
+/** Each signs in from a network of its own, so that the sample is larger than one user's limit. */
+const USERS = 12
+
+export const tarpitDomain = (index: number): string => `tarpit${index}.test`
+export const tarpitAddress = (index: number): string => `127.50.${index >> 7}.${(index & 127) + 1}`
+
+/** Everybody who is mailed. `gmail.com` stands for a provider that ignores dots; it leads to the honest receiver. */
+export function zone(): Zone {
+  const mx = (exchange: string) => ({ MX: [{ preference: 10, exchange }] })
+  return {
+    [HONEST_RECEIVER]: mx('mx.honest-receiver.test'),
+    'mx.honest-receiver.test': { A: [HONEST_RECEIVER_ADDRESS] },
+    [ATTACKER_RECEIVER]: mx('mx.attacker-receiver.test'),
+    'mx.attacker-receiver.test': { A: [ATTACKER_RECEIVER_ADDRESS] },
+    'gmail.com': mx('mx.honest-receiver.test'),
+    ...Object.fromEntries(
+      Array.from({ length: TARPITS }, (_, index) => [
+        [tarpitDomain(index), mx(`mx.${tarpitDomain(index)}`)] as const,
+        [`mx.${tarpitDomain(index)}`, { A: [tarpitAddress(index)] }] as const,
+      ]).flat(),
+    ),
+  }
+}
+
+/** Fills the data directory of `settings`. */
+export async function makeWorld(settings: Settings, honestCount: number): Promise<World> {
+  const opened = openApp(loadConfig(settings).config)
+  const { app } = opened
+  try {
+    const make = async (name: string, plan: Plan, userCount: number): Promise<Tenant> => {
+      const account = await createAccount(app, { name, email: `owner@${name}.test`, plan })
+      const actor: Actor = operatorFor(account)
+      const domain = `${name}.test`
+      const sandboxDomain = `${name}-sandbox.test`
+      const { domain: created } = await createDomain(app, actor, domain)
+      await createDomain(app, actor, sandboxDomain)
+      // What `verify` would write if the zone were published.
+      await app.commit.write(
+        (tx) =>
+          void tx.db.run(
+            'UPDATE domains SET verified_at = 1, inbound_enabled = 1, mx_verified = 1, next_check_at = 4000000000000 WHERE id = ?',
+            [created.id],
+          ),
+      )
+      const { key } = await createApiKey(app, actor, { name: 'fairness' })
+      const users = Array.from({ length: userCount }, (_, index) => `user${index}@${domain}`)
+      for (const user of users) await createTestUser(app, actor, user, 'admin')
+      const uuid = app.db
+        .query<{ uuid: string }, [number]>('SELECT lower(hex(uuid)) AS uuid FROM domains WHERE id = ?')
+        .get(created.id)?.uuid
+      return { name, key, accountId: account.id, domain, domainId: dashed(uuid ?? ''), sandboxDomain, users }
+    }
+    const honest: Tenant[] = []
+    for (let index = 0; index < honestCount; index++)
+      honest.push(await make(index === 0 ? 'honest' : `honest${index}`, 'pro', index === 0 ? USERS : 0))
+    const attackers: Tenant[] = []
+    for (let index = 0; index < ATTACKERS; index++) attackers.push(await make(`attacker${index}`, 'free', 0))
+    return { honest, attackers }
+  } finally {
+    await opened.close()
+  }
+}
+
+const dashed = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+
+/** Settings of the service in `folder`; `dnsAddress` and ports are those of the fixtures. */
+export const settingsOf = (
+  folder: string,
+  ports: { readonly http: number; readonly inbound: number; readonly mx: number },
+  dnsAddress: string,
+): Settings => ({
+  PATH: process.env['PATH'] ?? '',
+  TASSIS_DATA_DIR: join(folder, 'data'),
+  TASSIS_HTTP_ADDR: `127.0.0.1:${ports.http}`,
+  TASSIS_INBOUND_ADDR: `127.0.0.1:${ports.inbound}`,
+  TASSIS_SMTP_PORT: String(ports.mx),
+  TASSIS_HOSTNAME: HOSTNAME,
+  TASSIS_DNS_SERVERS: dnsAddress,
+  TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
+  // Strangers with many addresses come through it.
+  TASSIS_TRUSTED_PROXIES: '127.0.0.1',
+  TASSIS_LOG_LEVEL: 'warn',
+  TASSIS_MIN_FREE_DISK: '64MiB',
+})
