@@ -23,6 +23,8 @@ export interface RawSmtp extends AsyncDisposable {
 export interface RawSmtpOptions {
   /** Source address, for tests of limits by address. */
   readonly localAddress?: string
+  /** For a client that does not close when the server does. */
+  readonly allowHalfOpen?: boolean
 }
 
 /** Connects to 127.0.0.1, or to `host`. The greeting is the first reply. */

@@ -14,18 +14,16 @@ import { routeKey } from './match.ts'
 interface DomainRow {
   readonly id: number
   readonly accountId: number
-  readonly isVerified: number
-  readonly inboundEnabled: number
 }
 
 const sql = prepared((db) => ({
   // A name may be registered by several accounts; only one of them can have verified it.
   byName: db.prepare<DomainRow, [string]>(
-    `SELECT id, account_id AS accountId, verified_at IS NOT NULL AS isVerified, inbound_enabled AS inboundEnabled FROM domains
-     WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
+    `SELECT id, account_id AS accountId FROM domains
+     WHERE domain = ? AND verified_at IS NOT NULL AND inbound_enabled = 1 AND deleted_at IS NULL LIMIT 1`,
   ),
   isSending: db.prepare<{ id: number }, [string, string]>(
-    'SELECT id FROM domains WHERE domain = ? AND sending_subdomain = ? AND deleted_at IS NULL LIMIT 1',
+    'SELECT id FROM domains WHERE domain = ? AND sending_subdomain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL LIMIT 1',
   ),
 }))
 
@@ -36,8 +34,8 @@ const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl
 const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
 
 const noSuchAddress: Refusal = { code: 550, text: '5.1.1 There is no such address here' }
+/** Also for domains that are registered: strangers must not learn whose customers are here. */
 const relayingDenied: Refusal = { code: 550, text: '5.7.1 Relaying denied: this host takes no mail for that domain' }
-const noInboundMail: Refusal = { code: 550, text: '5.1.1 This domain takes no mail here' }
 const noAddress: Refusal = { code: 553, text: '5.1.3 That is no address' }
 
 /** Makes the answer to RCPT. Takes whatever a client says. */
@@ -58,14 +56,13 @@ export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (addre
     const name = routeKey(localPart)
     if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
     const row = sql(app.db).byName.get(domain)
-    if (row?.isVerified && row.inboundEnabled)
-      return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
+    if (row) return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
     if (isReturnPathDomain(app, domain)) return DOMAIN_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
-    return row ? noInboundMail : relayingDenied
+    return relayingDenied
   }
 }
 
-/** Whether bounces of a registered domain come back under this name. */
+/** Whether bounces of a verified domain come back under this name. */
 function isReturnPathDomain({ db }: Pick<App, 'db'>, domain: string): boolean {
   const dot = domain.indexOf('.')
   return sql(db).isSending.get(domain.slice(dot + 1), domain.slice(0, dot)) !== null

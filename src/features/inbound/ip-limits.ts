@@ -1,37 +1,6 @@
-/** @module How many connections, messages and octets one address may have: counted in memory, an IPv6 address by its /64, because that is what one customer gets. */
+/** @module How many messages and octets one address may hand in: counted in memory, an IPv6 address by its /64, because that is what one customer gets. */
 import type { Clock } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
-
-export interface ConnectionLimit {
-  /** Why another connection is refused, or undefined: it is counted, and `leave` must be called when it is gone. */
-  enter(network: string): 'all' | 'network' | undefined
-  leave(network: string): void
-  readonly open: number
-}
-
-export function createConnectionLimit(mostInAll: number, mostOfNetwork: number): ConnectionLimit {
-  const counts = new Map<string, number>()
-  let open = 0
-  return {
-    enter(network) {
-      const count = counts.get(network) ?? 0
-      if (count >= mostOfNetwork) return 'network'
-      if (open >= mostInAll) return 'all'
-      counts.set(network, count + 1)
-      open++
-      return undefined
-    },
-    leave(network) {
-      const count = counts.get(network) ?? 0
-      if (count <= 1) counts.delete(network)
-      else counts.set(network, count - 1)
-      open--
-    },
-    get open() {
-      return open
-    },
-  }
-}
 
 export interface MessageRate {
   /** Whether one more message is within the rate; it is counted if so. */

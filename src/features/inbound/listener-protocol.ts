@@ -5,7 +5,7 @@ import type { Destination, Refusal, TakenMessage } from '../received.ts'
 /** Bounds that are no settings: nobody has a reason to change them but a test that cannot wait. */
 export interface ListenerLimits {
   /**
-   * How long a client may owe us its next whole command, or the next octet of a message. RFC 5321 §4.5.3.2.7 wants 5 minutes; at that, those who
+   * How long a client may owe us its next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or the next octet of one. RFC 5321 §4.5.3.2.7 wants 5 minutes; at that, those who
    * open sessions and say nothing would hold every place. Postfix waits as long under stress as we always do.
    */
   readonly idleMs: number

@@ -10,9 +10,10 @@ import type { Clock } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import type { Destination, Refusal, TakenMessage } from '../received.ts'
-import { createConnectionLimit, createMessageRate, createOctetRate } from './ip-limits.ts'
+import { createMessageRate, createOctetRate } from './ip-limits.ts'
 import type { Certificate, ListenerSettings } from './listener-protocol.ts'
 import { InboundSession, type SessionHost, SmtpReplyError } from './listener-session.ts'
+import { ConnectionSlots } from './listener-slots.ts'
 import { createSpool } from './listener-spool.ts'
 
 export interface InboundServerOptions {
@@ -37,7 +38,7 @@ export interface InboundServer {
 /** For who is refused at the door and does not leave by himself. */
 const LINGER_MS = seconds(2)
 /** So many may hear why they are refused at the same time; more are cut off. */
-const MOST_LINGERING = 200
+const MAX_LINGERING = 200
 /**
  * What many sockets read at once is left behind faster than the collector looks: with a thousand senders that was half of 180 MB. With so many of them
  * it is told to look after each piece of this size, which takes 20 ms that only they wait for; without a crowd it needs no telling.
@@ -53,7 +54,10 @@ const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be t
 export function createInboundServer(options: InboundServerOptions): InboundServer {
   const { settings, clock } = options
   const { limits } = settings
-  const connections = createConnectionLimit(settings.maxConnections, settings.maxConnectionsPerNetwork)
+  const slots = new ConnectionSlots<InboundSession>(
+    { max: settings.maxConnections, maxPerNetwork: settings.maxConnectionsPerNetwork },
+    (session) => evict(session),
+  )
   const rate = createMessageRate(settings.maxMessagesPerMinute, clock)
   const octets = createOctetRate(settings.maxBytesPerHour, clock)
   const tooLargeForHost: Refusal = {
@@ -94,9 +98,9 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       const address = socket.remoteAddress
       const network = networkOf(address ?? '')
       // Without an address it is gone already.
-      const refused = address === undefined ? 'gone' : connections.enter(network)
-      if (refused !== undefined) {
-        turnAway(socket, refused)
+      const slot = address === undefined ? 'gone' : slots.enter(address)
+      if (typeof slot === 'string') {
+        turnAway(socket, slot)
         return
       }
       const session = new InboundSession(this, socket, socketOptions ?? null, {
@@ -107,10 +111,11 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
         },
         onClosed() {
           sessions.delete(session.id)
-          connections.leave(network)
-          if (isDraining && connections.open === 0) drained?.()
+          slot.release()
+          if (isDraining && sessions.size === 0) drained?.()
         },
       })
+      slot.holder = session
       this.connections.add(session)
       sessions.set(session.id, session)
       session.on('error', (error: Error) => this.emit('error', error))
@@ -159,6 +164,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       const connection = sessionOf(session.id)
       const cipher = 'getCipher' in socket ? socket.getCipher() : undefined
       const version = 'getProtocol' in socket ? socket.getProtocol() : undefined
+      connection?.recordProgress()
       if (connection) connection.tls = `${version ?? 'TLS'} ${cipher?.standardName ?? cipher?.name ?? ''}`.trim()
       done()
     },
@@ -169,6 +175,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       stream.on('error', () => {})
       stream.once('end', () => {
         void take(stream, connection).then((refusal) => {
+          connection?.recordProgress()
           if (refusal) done(new SmtpReplyError(refusal))
           else {
             if (!stream.sizeExceeded) connection?.forgive()
@@ -211,17 +218,30 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     }
   }
 
+  /** Ends a session whose slot another one has got; it has moments to hear why, without a slot. */
+  function evict(session: InboundSession): void {
+    options.onWarning('connections refused', 'as many clients are connected as may be; slow ones end')
+    if (session.stage !== 'ended' && mayLinger(session.socket))
+      session.send(421, '4.7.0 Too many connections, of which this one was the slowest; try again later')
+    else session.socket.destroy()
+  }
+
+  function mayLinger(socket: Socket | TLSSocket): boolean {
+    if (lingering >= MAX_LINGERING) return false
+    lingering++
+    socket.on('close', () => lingering--)
+    return true
+  }
+
   function turnAway(socket: Socket | TLSSocket, reason: 'all' | 'network' | 'gone'): void {
     socket.on('error', () => {})
     const text = reason === 'network' ? 'Too many connections from your address' : 'Too many connections'
     if (reason === 'all') options.onWarning('connections refused', 'as many clients are connected as may be')
     else options.onDebug('connection refused', `${socket.remoteAddress} has as many connections as it may have`)
-    if (reason === 'gone' || lingering >= MOST_LINGERING) {
+    if (reason === 'gone' || !mayLinger(socket)) {
       socket.destroy()
       return
     }
-    lingering++
-    socket.on('close', () => lingering--)
     // What he says is thrown away: a socket that is closed with unread octets takes our word back.
     socket.resume()
     socket.end(`421 4.7.0 ${text}; try again later\r\n`)
@@ -254,7 +274,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       isDraining = true
       server.server.close()
       for (const session of sessions.values()) session.drain()
-      if (connections.open === 0) return Promise.resolve()
+      if (sessions.size === 0) return Promise.resolve()
       return new Promise((resolve) => {
         drained = resolve
       })

@@ -12,6 +12,7 @@ import type { Destination, Refusal } from '../received.ts'
 import { DataDecoder } from './listener-data.ts'
 import { parsePath } from './listener-path.ts'
 import type { ListenerLimits } from './listener-protocol.ts'
+import type { Stage } from './listener-slots.ts'
 import type { Draft, Spool } from './listener-spool.ts'
 
 export interface SessionHost {
@@ -38,7 +39,9 @@ export class SmtpReplyError extends Error {
 
 const farTooLarge: Refusal = { code: 552, text: '5.3.4 The message is far too large' }
 const tooFarAhead: Refusal = { code: 554, text: '5.5.0 Too much was said without waiting for replies' }
-const IDLE = '4.4.2 Nothing has come for too long'
+const IDLE = '4.4.2 No mail has come for too long'
+/** What smtp-server calls the replies after which a client is closer to a message. */
+const PROGRESS: ReadonlySet<unknown> = new Set(['MAIL_FROM_OK', 'RCPT_TO_OK', 'DATA_OK'])
 const WITH_ENHANCED_CODE = /^[245]\.\d{1,3}\.\d{1,3} /
 
 /** What a client that does not know when to stop may send beyond the largest message before it is cut off. */
@@ -54,8 +57,7 @@ export class InboundSession extends SMTPConnection {
   readonly #host: SessionHost
   #isReported = false
   readonly #openedAtMs: number
-  /** Since when it is the client's turn. */
-  #turnAtMs: number
+  #progressAtMs: number
   #commands = 0
   #mistakes = 0
   #refusedRecipients = 0
@@ -69,7 +71,7 @@ export class InboundSession extends SMTPConnection {
     super(server, socket, options)
     this.#host = host
     this.#openedAtMs = host.monotonicMs()
-    this.#turnAtMs = this.#openedAtMs
+    this.#progressAtMs = this.#openedAtMs
     this.on('error', () => {})
   }
 
@@ -86,6 +88,28 @@ export class InboundSession extends SMTPConnection {
   /** RFC 5321 §4.1.1.4: the recipients are there, and the end of DATA is our turn. */
   get isOurTurn(): boolean {
     return this._handlerPending || (this.hasMessage && this._parser !== false && !this._parser._dataMode)
+  }
+
+  get socket(): Socket | TLSSocket {
+    return this._socket
+  }
+
+  /** Undefined: it waits for us. */
+  get stage(): Stage | undefined {
+    if (this._closing || this._closed) return 'ended'
+    if (this.isOurTurn) return undefined
+    if (this.hasMessage) return 'message'
+    return this.session.envelope?.mailFrom ? 'envelope' : 'idle'
+  }
+
+  /** When the client last came closer to a message; of one that arrives, when it began. */
+  get progressAtMs(): number {
+    return this.#progressAtMs
+  }
+
+  /** Gives the client time for its next step. What only keeps a connection open, such as NOOP and RSET, gives none. */
+  recordProgress(): void {
+    this.#progressAtMs = this.#host.monotonicMs()
   }
 
   /** A message was taken: what it took is forgiven, for those who bring many in one session. */
@@ -112,7 +136,7 @@ export class InboundSession extends SMTPConnection {
       return
     }
     if (nowMs - this.#openedAtMs > limits.sessionMs) this.send(421, '4.4.2 The session has lasted too long')
-    else if (nowMs - this.#turnAtMs > limits.idleMs) this.send(421, IDLE)
+    else if (nowMs - this.#progressAtMs > limits.idleMs) this.send(421, IDLE)
   }
 
   /** No octet has come for `idleMs`, also of a message; `sweep` sees to those who let octets trickle. */
@@ -141,7 +165,7 @@ export class InboundSession extends SMTPConnection {
   }
 
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
-    this.#turnAtMs = this.#host.monotonicMs()
+    if (code === 354 || PROGRESS.has(context)) this.recordProgress()
     if (code >= 500) this.#mistakes++
     const bringsItsCode = typeof data === 'string' && WITH_ENHANCED_CODE.test(data)
     super.send(code, data, bringsItsCode ? false : context)

@@ -1,6 +1,7 @@
 /**
- * @module The parse Worker as the rest sees it: a message goes in, what is in it and who sent it come out. One message is parsed at a time; those that
- * are parsed wait for DNS beside each other. A message that ends the Worker, or keeps it busy for half a minute, is the only one that suffers.
+ * @module The parse Workers as the rest sees them: a message goes in, what is in it and who sent it come out. A Worker parses one message at a time; those
+ * that are parsed wait for DNS beside each other. A message that ends a Worker, or keeps it busy for half a minute, is the only one that suffers. One
+ * Worker never parses large messages, so that small ones do not wait for them.
  *
  * waiting → parsing → authenticating → answered
  */
@@ -22,6 +23,7 @@ import {
   type QuestionKind,
   type ToParseWorker,
 } from './parse-protocol.ts'
+import { isLarge } from './receipt-queue.ts'
 
 export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
 
@@ -36,12 +38,14 @@ export interface Parser {
    * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; whatever the message itself does is a
    * `problem` in the answer. The files of large attachments are then the caller's: to be adopted by the content store, whose file system they are
    * on, or removed (`removeFiles`).
+   * @param onParsed called when the Worker is free for the next message, with the time that it was not
    */
-  parse(request: ParseRequest): Promise<ParseAnswer>
+  parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseAnswer>
   close(): void
 }
 
-/** Messages that are parsed and wait for DNS; each still lies in the Worker's memory. */
+const WORKERS = 2
+/** Messages of a Worker that are parsed and wait for DNS; each still lies in its memory. */
 const MOST_AUTHENTICATING = 128
 /** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
 const LOOK_MS = seconds(10)
@@ -54,6 +58,9 @@ interface Job {
   readonly request: ParseRequest
   readonly resolve: (answer: ParseAnswer) => void
   readonly reject: (error: Error) => void
+  readonly onParsed: (parseMs: number) => void
+  /** When the Worker got it. */
+  startMs: number
   /** Set while it is authenticated. */
   content?: ParsedContent
   /** The Worker died while this was parsed and others were authenticated: it has to show whose fault it was. */
@@ -68,28 +75,70 @@ interface Running {
 
 export type ParserNeeds = Pick<App, 'config' | 'clock' | 'log' | 'resolver'>
 
-/** @param newWorker starts the Worker; in its place for tests that want to end it */
+/** @param newWorker starts a Worker; in its place for tests that want to end it */
 export function createParser(app: ParserNeeds, newWorker: () => Worker = () => startWorker('parse')): Parser {
+  const filesFolder = join(app.config.dataDir, 'content', 'incoming')
+  let isFolderReady = false
+  let lastId = 0
+  const shared: SharedByLanes = {
+    filesFolder,
+    newWorker() {
+      // What an earlier run left, before the first Worker of this one writes there.
+      if (!isFolderReady) rmSync(filesFolder, { recursive: true, force: true })
+      mkdirSync(filesFolder, { recursive: true, mode: 0o700 })
+      isFolderReady = true
+      return newWorker()
+    },
+    nextId: () => ++lastId,
+  }
+  const lanes = Array.from({ length: WORKERS }, () => createLane(app, shared))
+  const [forLarge] = lanes
+  return {
+    parse(request, onParsed = () => undefined) {
+      // Whoever is busiest last; of the others the first, so that one Worker suffices for mail that comes now and then.
+      const [lane] = isLarge(request)
+        ? [forLarge]
+        : lanes.toSorted((a, b) => Number(a.hasLarge) - Number(b.hasLarge) || a.jobs - b.jobs)
+      if (!lane) return Promise.reject(new Error('there is no parse worker'))
+      return lane.parse(request, onParsed)
+    },
+    close() {
+      for (const lane of lanes) lane.close()
+    },
+  }
+}
+
+interface SharedByLanes {
+  readonly filesFolder: string
+  newWorker(): Worker
+  /** For a request: one number in all Workers, because files are named by it. */
+  nextId(): number
+}
+
+interface Lane {
+  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer>
+  /** Messages that are not parsed yet. */
+  readonly jobs: number
+  /** Whether a large one is among them. */
+  readonly hasLarge: boolean
+  close(): void
+}
+
+/** One Worker, and what waits for it. */
+function createLane(app: ParserNeeds, { filesFolder, newWorker, nextId }: SharedByLanes): Lane {
   const waiting: Job[] = []
   const authenticating = new Map<number, Job>()
   let parsing: Job | undefined
   let running: Running | undefined
   let timer: Timer | undefined
   let isWatchingWork = false
-  let isFolderReady = false
   let isClosed = false
-  let lastId = 0
-  const filesFolder = join(app.config.dataDir, 'content', 'incoming')
 
   const isBusy = (): boolean => parsing !== undefined || authenticating.size > 0
 
   const say = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
 
   const start = (): Running => {
-    // What an earlier run left, before the first Worker of this one writes there.
-    if (!isFolderReady) rmSync(filesFolder, { recursive: true, force: true })
-    mkdirSync(filesFolder, { recursive: true, mode: 0o700 })
-    isFolderReady = true
     const started: Running = { worker: newWorker(), isReady: false, silentLooks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromParseWorker>) => {
@@ -119,7 +168,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
         return
       case 'unreadable': {
         const job = jobOf(message.id)
-        parsing = undefined
+        freeOf(job)
         job?.reject(
           message.isOfRaw
             ? new RawUnreadable(`the raw message could not be read: ${message.error}`)
@@ -131,7 +180,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
         if (parsing?.id !== message.id) return
         parsing.content = message.content
         authenticating.set(message.id, parsing)
-        parsing = undefined
+        freeOf(parsing)
         break
       case 'authenticated': {
         const job = authenticating.get(message.id)
@@ -141,6 +190,12 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
       }
     }
     pump()
+  }
+
+  const freeOf = (job: Job | undefined): void => {
+    if (job !== parsing) return
+    parsing = undefined
+    job?.onParsed(app.clock.monotonicMs() - job.startMs)
   }
 
   const jobOf = (id: number): Job | undefined => (parsing?.id === id ? parsing : authenticating.get(id))
@@ -189,6 +244,7 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
     if (next && !isClosed && parsing === undefined && authenticating.size <= mostBeside) {
       waiting.shift()
       parsing = next
+      next.startMs = app.clock.monotonicMs()
       running ??= start()
       say(running.worker, { type: 'parse', id: next.id, request: next.request })
     }
@@ -218,12 +274,18 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
   }
 
   return {
-    parse(request) {
+    parse(request, onParsed) {
       if (isClosed) return Promise.reject(new Error('the parser is closed'))
       return new Promise((resolve, reject) => {
-        waiting.push({ id: ++lastId, request, resolve, reject, isSuspect: false })
+        waiting.push({ id: nextId(), request, resolve, reject, onParsed, startMs: 0, isSuspect: false })
         pump()
       })
+    },
+    get jobs() {
+      return waiting.length + (parsing ? 1 : 0)
+    },
+    get hasLarge() {
+      return (parsing !== undefined && isLarge(parsing.request)) || waiting.some(({ request }) => isLarge(request))
     },
     close() {
       isClosed = true

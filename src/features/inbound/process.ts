@@ -17,7 +17,8 @@ import { dropContent } from '../content/garbage.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
 import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
-import { beginReceipt, endReceipt, type Receipt, receiptAfter, takeBackReceipt } from './receipts.ts'
+import { isLarge, LARGE_MESSAGE_BYTES, ownerOf, type QueuedReceipt, ReceiptQueue } from './receipt-queue.ts'
+import { beginReceipt, endReceipt, findReceipt, type Receipt, receiptsAfter, takeBackReceipt } from './receipts.ts'
 import { release, storeParts, storeReport } from './store-parts.ts'
 
 /** Messages in hand at the same time: most of it is waiting for DNS. */
@@ -30,8 +31,18 @@ const AT_LEISURE = 16
 const LEISURELY_AUTHENTICATION_MS = seconds(20)
 /** One that is processed alone holds up all others. */
 const ALONE_AUTHENTICATION_MS = seconds(2)
-/** Octets of them; a larger message is processed alone. Parsed, a message takes several times its size. */
-const MOST_BYTES_AT_ONCE = 24 * MiB
+/** A large one holds up other large ones. */
+const LARGE_AUTHENTICATION_MS = seconds(5)
+/** Octets of small messages in hand, and as much of large ones, of which the last one goes beyond. Parsed, a message takes as much again. */
+const MAX_BYTES_IN_HAND = 16 * MiB
+/**
+ * What is given to the parser before it is parsed: as little as keeps it busy while attempts are counted on disk, since its order is fixed from there on.
+ */
+const MAX_SMALL_UNPARSED = 32
+const MAX_SMALL_BYTES_UNPARSED = 4 * MiB
+const MAX_LARGE_UNPARSED = 1
+/** Receipts whose turns are known; of more than these the oldest come first. */
+const MAX_READ_AHEAD = 20_000
 /** A message with which the process died so often is stored without being looked into. */
 const MOST_ATTEMPTS = 3
 /** A message whose raw form could not be read so often is stored without it. */
@@ -53,12 +64,18 @@ export class InboundProcessor {
   readonly #app: App
   readonly #parser: Parser
   readonly #running = new Set<Promise<void>>()
-  /** The newest receipt that was taken in hand. */
-  #lastTaken = 0
+  readonly #queue = new ReceiptQueue()
+  /** The newest receipt that was read into the queue. */
+  #lastRead = 0
+  /** Receipts that were in hand when the process died: each is processed alone, so that it is known whose fault it was. */
+  readonly #suspects: QueuedReceipt[] = []
   #inHand = 0
-  #bytesInHand = 0
+  readonly #hands = {
+    small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
+    large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
+  }
   /** What is due to be tried again. */
-  readonly #again: Receipt[] = []
+  readonly #again: QueuedReceipt[] = []
   /** Receipts that wait for another try, and how often each has failed. */
   readonly #failures = new Map<number, number>()
   readonly #resting = new Map<number, Timer>()
@@ -132,13 +149,11 @@ export class InboundProcessor {
   /** Never throws: it is called by a signal and a timer. */
   #pump(): void {
     try {
+      this.#readQueue()
       while (!this.#isStopping) {
-        const [again] = this.#again
-        const next = again ?? this.#nextTaken()
-        if (!next || !this.#hasRoom(next)) return
-        if (next === again) this.#again.shift()
-        else this.#lastTaken = next.id
-        this.#background(next)
+        const next = this.#next()
+        if (!next) return
+        this.#begin(next)
       }
     } catch (error) {
       this.#app.log.error({ err: error }, 'the queue of received mail could not be read; it is tried again')
@@ -146,9 +161,39 @@ export class InboundProcessor {
     }
   }
 
-  #nextTaken(): Receipt | undefined {
+  #readQueue(): void {
+    const capacity = MAX_READ_AHEAD - this.#queue.size
+    if (capacity <= 0) return
+    for (const receipt of receiptsAfter(this.#app.db, this.#lastRead, capacity)) {
+      const { id, sizeBytes, attempts } = receipt
+      const queued = { id, sizeBytes, owner: ownerOf(receipt) }
+      if (attempts > 0) this.#suspects.push(queued)
+      else this.#queue.push(queued)
+      this.#lastRead = id
+    }
+  }
+
+  #next(): QueuedReceipt | undefined {
+    if (this.#suspects.length > 0) return this.#inHand === 0 ? this.#suspects.shift() : undefined
+    if (this.#isSuspectInHand) return undefined
+    const again = this.#again.findIndex((receipt) => this.#hasRoom(isLarge(receipt)))
+    if (again !== -1) return this.#again.splice(again, 1)[0]
     if (this.#resting.size >= MOST_RESTING) return undefined
-    return receiptAfter(this.#app.db, this.#lastTaken)
+    return (
+      (this.#hasRoom(false) ? this.#queue.shiftSmall() : undefined) ??
+      (this.#hasRoom(true) ? this.#queue.shiftLarge() : undefined)
+    )
+  }
+
+  #hasRoom(isForLarge: boolean): boolean {
+    if (this.#inHand >= MOST_AT_ONCE) return false
+    const { bytes, unparsed, unparsedBytes } = this.#hands[isForLarge ? 'large' : 'small']
+    if (isForLarge) return bytes < MAX_BYTES_IN_HAND && unparsed < MAX_LARGE_UNPARSED
+    return (
+      bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_HAND &&
+      unparsed < MAX_SMALL_UNPARSED &&
+      unparsedBytes + LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
+    )
   }
 
   #pumpLater(): void {
@@ -157,53 +202,77 @@ export class InboundProcessor {
   }
 
   /** One that fails again and again waits longer each time, and holds nobody else up. */
-  #rest(receipt: Receipt, waiting = this.#resting): void {
+  #rest(receipt: QueuedReceipt, { isSuspect }: { readonly isSuspect: boolean }, waiting = this.#resting): void {
     const failures = (this.#failures.get(receipt.id) ?? 0) + 1
     this.#failures.set(receipt.id, failures)
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS)
     const timer = this.#app.clock.after(delayMs, () => {
       waiting.delete(receipt.id)
-      this.#again.push(receipt)
+      if (isSuspect) this.#suspects.push(receipt)
+      else this.#again.push(receipt)
       this.#pump()
     })
     waiting.set(receipt.id, timer)
   }
 
-  /** One that was in hand when the process died is processed alone: should it die again, it is known whose fault it was. */
-  #hasRoom({ sizeBytes, attempts }: Receipt): boolean {
-    if (attempts > 0 || this.#isSuspectInHand) return this.#inHand === 0
-    return this.#inHand === 0 || (this.#inHand < MOST_AT_ONCE && this.#bytesInHand + sizeBytes <= MOST_BYTES_AT_ONCE)
+  #begin(queued: QueuedReceipt): void {
+    let receipt: Receipt | undefined
+    try {
+      receipt = findReceipt(this.#app.db, queued.id)
+    } catch (error) {
+      this.#again.push(queued)
+      throw error
+    }
+    if (receipt) this.#background(queued, receipt)
   }
 
-  #background(receipt: Receipt): void {
+  #background(queued: QueuedReceipt, receipt: Receipt): void {
+    const { sizeBytes } = queued
+    const isSuspect = receipt.attempts > 0
+    const hands = this.#hands[isLarge(queued) ? 'large' : 'small']
     this.#inHand++
-    this.#isSuspectInHand = receipt.attempts > 0
-    this.#bytesInHand += receipt.sizeBytes
-    const work = this.#process(receipt)
+    this.#isSuspectInHand = isSuspect
+    hands.bytes += sizeBytes
+    hands.unparsed++
+    hands.unparsedBytes += sizeBytes
+    let isParsed = false
+    const parsed = (): void => {
+      if (isParsed) return
+      isParsed = true
+      hands.unparsed--
+      hands.unparsedBytes -= sizeBytes
+    }
+    const work = this.#process(receipt, (parseMs) => {
+      parsed()
+      this.#queue.charge(queued, parseMs)
+      this.#pump()
+    })
       .catch((error: unknown) => {
         if (this.#isStopping) return
-        if (error instanceof TooEarly) return this.#rest(receipt, this.#early)
+        if (error instanceof TooEarly) return this.#rest(queued, { isSuspect }, this.#early)
         this.#app.log.error(
           { err: error, receipt: receipt.id },
           'a received message could not be processed; it is tried again',
         )
         // Only when storage fails do the others wait: they would fail as well.
-        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(receipt)
+        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(queued, { isSuspect })
         this.#faults.set(receipt.id, (this.#faults.get(receipt.id) ?? 0) + 1)
-        this.#rest(receipt, this.#faulty)
+        this.#rest(queued, { isSuspect }, this.#faulty)
       })
       .finally(() => {
+        parsed()
         this.#inHand--
-        this.#bytesInHand -= receipt.sizeBytes
+        hands.bytes -= sizeBytes
+        if (isSuspect) this.#isSuspectInHand = false
         this.#running.delete(work)
         this.#pump()
       })
     this.#running.add(work)
   }
 
-  async #process(receipt: Receipt): Promise<void> {
+  async #process(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<void> {
     const destinations = JSON.parse(receipt.destinations) as Destination[]
-    const answer = await this.#untilClosed(this.#isGivenUp(receipt) ? givenUp() : this.#parse(receipt))
+    const answer = await this.#untilClosed(this.#isGivenUp(receipt) ? givenUp() : this.#parse(receipt, onParsed))
     // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
     try {
@@ -245,7 +314,7 @@ export class InboundProcessor {
     }
   }
 
-  async #parse(receipt: Receipt): Promise<ParseAnswer> {
+  async #parse(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
     const app = this.#app
     if (receipt.attempts >= MOST_ATTEMPTS)
       return {
@@ -259,7 +328,7 @@ export class InboundProcessor {
       this.#begun.add(receipt.id)
     }
     try {
-      return await this.#parser.parse({
+      const request = {
         rawRef: receipt.rawRef,
         sizeBytes: receipt.sizeBytes,
         mailFrom: receipt.mailFrom,
@@ -269,7 +338,8 @@ export class InboundProcessor {
         hostname: app.config.hostname,
         wantsReport: true,
         authenticationMs: this.#authenticationMs(receipt),
-      })
+      }
+      return await this.#parser.parse(request, onParsed)
     } catch (error) {
       if (!(error instanceof RawUnreadable)) throw error
       const reads = (this.#unreadable.get(receipt.id) ?? 0) + 1
@@ -284,9 +354,10 @@ export class InboundProcessor {
     }
   }
 
-  #authenticationMs({ attempts }: Receipt): number {
-    if (attempts > 0) return ALONE_AUTHENTICATION_MS
-    return Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
+  #authenticationMs(receipt: Receipt): number {
+    if (receipt.attempts > 0) return ALONE_AUTHENTICATION_MS
+    const ms = Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
+    return isLarge(receipt) && this.#queue.largeCount > 0 ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
   /** Stores the parts that somebody will ask for, and asks for what takes time. */

@@ -19,10 +19,17 @@ export interface Receipt {
   readonly receivedAt: number
 }
 
+/** What decides when a message is processed. */
+export type WaitingReceipt = Pick<Receipt, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
+
 const sql = prepared((db) => ({
-  after: db.prepare<Receipt, [number, number]>(
+  after: db.prepare<WaitingReceipt, [number, number]>(
+    `SELECT id, destinations, source_ip AS sourceIp, size_bytes AS sizeBytes, attempts
+     FROM inbound_receipts WHERE id > ? ORDER BY id LIMIT ?`,
+  ),
+  byId: db.prepare<Receipt, [number]>(
     `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
-     received_at AS receivedAt FROM inbound_receipts WHERE id > ? ORDER BY id LIMIT ?`,
+     received_at AS receivedAt FROM inbound_receipts WHERE id = ?`,
   ),
   begin: db.prepare('UPDATE inbound_receipts SET attempts = attempts + 1 WHERE id = ?'),
   takeBack: db.prepare('UPDATE inbound_receipts SET attempts = attempts - 1 WHERE id = ?'),
@@ -33,8 +40,10 @@ const sql = prepared((db) => ({
 /** Messages that wait to be processed, or are being processed. */
 export const countWaiting = (db: Database): number => sql(db).waiting.get()?.n ?? 0
 
-/** The oldest receipt above an id. */
-export const receiptAfter = (db: Database, id: number): Receipt | undefined => sql(db).after.get(id, 1) ?? undefined
+/** The oldest receipts above an id. */
+export const receiptsAfter = (db: Database, id: number, limit: number): WaitingReceipt[] => sql(db).after.all(id, limit)
+
+export const findReceipt = (db: Database, id: number): Receipt | undefined => sql(db).byId.get(id) ?? undefined
 
 /** Counts an attempt. */
 export function beginReceipt(tx: Tx, id: number): void {

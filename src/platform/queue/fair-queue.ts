@@ -1,7 +1,8 @@
 /**
  * @module A queue in which owners (accounts, networks) take turns: who has used least is next, so that one who brings much holds up himself only.
  * Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which grows by the cost of what he was given; who comes
- * anew starts at that of the item given out last. Never runs anything and knows no clock.
+ * anew starts at that of the item given out last. An owner may have several shares (a network and an account): his use counts for each, and the one that
+ * has used most decides. Never runs anything and knows no clock.
  */
 
 export type Owner = string | number
@@ -13,9 +14,21 @@ export interface FairQueueLimits {
   readonly maxPerOwner?: number
 }
 
-interface OwnerState<T> {
-  /** Virtual time at which his next item begins. */
+export interface FairQueueOptions extends FairQueueLimits {
+  /** What the use of an owner counts for, where that is not he alone. The same each time. */
+  readonly sharesOf?: (owner: Owner) => readonly Owner[]
+}
+
+interface Share {
+  readonly name: Owner
+  /** Virtual time at which the next item begins. */
   start: number
+  /** Items of all its owners. */
+  waiting: number
+}
+
+interface OwnerState<T> {
+  readonly shares: readonly Share[]
   readonly waiting: { readonly item: T; readonly cost: number }[]
 }
 
@@ -26,14 +39,19 @@ export interface Shifted<T> {
 
 export class FairQueue<T> {
   readonly #limits: Required<FairQueueLimits>
+  readonly #sharesOf: (owner: Owner) => readonly Owner[]
   readonly #onEvicted: (item: T) => void
+  /** Those with items. */
   readonly #owners = new Map<Owner, OwnerState<T>>()
+  readonly #shares = new Map<Owner, Share>()
   #virtualTime = 0
   #size = 0
 
   /** @param onEvicted is given what had to give way to an owner with fewer items */
-  constructor(limits: FairQueueLimits = {}, onEvicted: (item: T) => void = () => undefined) {
+  constructor(options: FairQueueOptions = {}, onEvicted: (item: T) => void = () => undefined) {
+    const { sharesOf = (owner) => [owner], ...limits } = options
     this.#limits = { maxWaiting: Number.POSITIVE_INFINITY, maxPerOwner: Number.POSITIVE_INFINITY, ...limits }
+    this.#sharesOf = sharesOf
     this.#onEvicted = onEvicted
   }
 
@@ -48,9 +66,7 @@ export class FairQueue<T> {
 
   /** Owners with items. */
   get ownerCount(): number {
-    let count = 0
-    for (const { waiting } of this.#owners.values()) if (waiting.length > 0) count++
-    return count
+    return this.#owners.size
   }
 
   /**
@@ -61,61 +77,80 @@ export class FairQueue<T> {
     const count = this.sizeOf(owner)
     if (count >= this.#limits.maxPerOwner) return false
     if (this.#size >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
-    this.#stateOf(owner).waiting.push({ item, cost })
+    let state = this.#owners.get(owner)
+    if (!state) {
+      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [] }
+      this.#owners.set(owner, state)
+    }
+    state.waiting.push({ item, cost })
+    for (const share of state.shares) share.waiting++
     this.#size++
     return true
   }
 
   /** Takes out the next item; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
   shift(isServable: (owner: Owner) => boolean = () => true): Shifted<T> | undefined {
-    let next: [Owner, OwnerState<T>] | undefined
+    let next: { readonly owner: Owner; readonly state: OwnerState<T>; readonly start: number } | undefined
     for (const [owner, state] of this.#owners) {
-      if (state.waiting.length === 0) {
-        // What he used is paid off: who is not known starts at the same time.
-        if (state.start <= this.#virtualTime) this.#owners.delete(owner)
-      } else if ((!next || state.start < next[1].start) && isServable(owner)) next = [owner, state]
+      const start = startOf(state)
+      const isBefore = !next || start < next.start || (start === next.start && usedBy(state) < usedBy(next.state))
+      if (isBefore && isServable(owner)) next = { owner, state, start }
     }
-    if (!next) return undefined
-    const [owner, state] = next
-    const taken = state.waiting.shift()
-    if (!taken) return undefined
-    this.#size--
-    this.#virtualTime = Math.max(this.#virtualTime, state.start)
-    state.start += taken.cost
+    const taken = next?.state.waiting.shift()
+    if (!next || !taken) return undefined
+    const { owner, state, start } = next
+    this.#virtualTime = Math.max(this.#virtualTime, start)
+    // A share that did not decide has saved nothing up.
+    for (const share of state.shares) share.start = Math.max(share.start, start) + taken.cost
+    this.#uncount(state)
     // Behind others with the same start.
     this.#owners.delete(owner)
-    this.#owners.set(owner, state)
-    if (this.#size === 0) this.#forgetIdle()
+    if (state.waiting.length > 0) this.#owners.set(owner, state)
+    this.#forgetIdle()
     return { owner, item: taken.item }
   }
 
   /** Adds to what an owner has used; negative gives back. Counts only while somebody waits: nobody is held against what held up nobody. */
   charge(owner: Owner, cost: number): void {
-    if (this.#size > 0) this.#stateOf(owner).start += cost
+    if (this.#size === 0) return
+    for (const name of this.#sharesOf(owner)) this.#shareOf(name).start += cost
   }
 
   /** Takes out all items that `isWanted`, in the order of their owners; what the owners used stays counted. */
   remove(isWanted: (item: T, owner: Owner) => boolean): T[] {
     const removed: T[] = []
-    for (const [owner, { waiting }] of this.#owners)
+    for (const [owner, state] of this.#owners) {
+      const { waiting } = state
       for (let i = 0; i < waiting.length; ) {
         const entry = waiting[i]
         if (entry && isWanted(entry.item, owner)) {
           removed.push(entry.item)
           waiting.splice(i, 1)
+          this.#uncount(state)
         } else i++
       }
-    this.#size -= removed.length
+      if (waiting.length === 0) this.#owners.delete(owner)
+    }
     return removed
   }
 
-  #stateOf(owner: Owner): OwnerState<T> {
-    let state = this.#owners.get(owner)
-    if (!state) {
-      state = { start: this.#virtualTime, waiting: [] }
-      this.#owners.set(owner, state)
-    } else if (state.waiting.length === 0) state.start = Math.max(state.start, this.#virtualTime)
-    return state
+  /** A share, which starts no earlier than now when nobody waits for it. */
+  #shareOf(name: Owner): Share {
+    let share = this.#shares.get(name)
+    if (!share) {
+      share = { name, start: this.#virtualTime, waiting: 0 }
+      this.#shares.set(name, share)
+    } else if (share.waiting === 0) share.start = Math.max(share.start, this.#virtualTime)
+    return share
+  }
+
+  #uncount(state: OwnerState<T>): void {
+    this.#size--
+    for (const share of state.shares) {
+      share.waiting--
+      // What it used is paid off: one that is not known starts at the same time.
+      if (share.waiting === 0 && share.start <= this.#virtualTime) this.#shares.delete(share.name)
+    }
   }
 
   /** The newest item of the owner with most goes, unless he has no more than the newcomer would have. */
@@ -125,16 +160,28 @@ export class FairQueue<T> {
     if (!most || most.waiting.length <= count + 1) return false
     const evicted = most.waiting.pop()
     if (!evicted) return false
-    this.#size--
+    this.#uncount(most)
     this.#onEvicted(evicted.item)
     return true
   }
 
   #forgetIdle(): void {
-    for (const [owner, { start }] of this.#owners) if (start <= this.#virtualTime) this.#owners.delete(owner)
-    if (this.#owners.size > MAX_IDLE_OWNERS) this.#owners.clear()
+    if (this.#size > 0 && this.#shares.size <= MAX_IDLE_SHARES) return
+    for (const [name, { start, waiting }] of this.#shares)
+      if (waiting === 0 && (start <= this.#virtualTime || this.#shares.size > MAX_IDLE_SHARES))
+        this.#shares.delete(name)
   }
 }
 
-/** Owners without items whose use is remembered while nobody waits. */
-const MAX_IDLE_OWNERS = 10_000
+/** When the next item of an owner begins. */
+const startOf = <T>({ shares }: OwnerState<T>): number => {
+  let start = 0
+  for (const share of shares) if (share.start > start) start = share.start
+  return start
+}
+
+/** Decides between owners whose fullest share is the same. */
+const usedBy = <T>({ shares }: OwnerState<T>): number => shares.reduce((sum, share) => sum + share.start, 0)
+
+/** Shares without items whose use is remembered. */
+const MAX_IDLE_SHARES = 10_000

@@ -2,10 +2,8 @@
  * @module Authenticates a received message by mailauth, strictly as the RFCs say: SPF (RFC 7208), DKIM (RFC 6376, 8301, 8463), DMARC (RFC 9989),
  * ARC (RFC 8617), and forward-confirmed reverse DNS (RFC 8601 §3). Bounded in time, DNS questions and signatures. Decides nothing about the message.
  */
-import { Readable } from 'node:stream'
 import type { ARCData } from 'mailauth'
 import { arc } from 'mailauth/lib/arc'
-import { dkimVerify } from 'mailauth/lib/dkim/verify'
 import { evaluateDmarc } from 'mailauth/lib/dmarc'
 import { spf } from 'mailauth/lib/spf'
 import type { Clock } from '#platform/clock.ts'
@@ -17,6 +15,7 @@ import { prepareMessage } from './prepare.ts'
 import { limitedQuestions, type Questions } from './questions.ts'
 import type { AuthenticationResult, Verdict } from './result.ts'
 import { checkReverseDns } from './reverse-dns.ts'
+import { SignatureVerifier } from './verifier.ts'
 
 /** What the SMTP session said, and who we are. */
 export interface SessionFacts {
@@ -29,7 +28,6 @@ export interface SessionFacts {
 }
 
 type Details = AuthenticationResult['details']
-type DkimVerification = Awaited<ReturnType<typeof dkimVerify>>
 type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
 
 /** For all of DNS together, unless told. */
@@ -38,8 +36,6 @@ const MOST_TIME_MS = 20_000
 const MOST_QUESTIONS = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
 /** RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
-/** Of a message of one piece. The verifier takes it in pieces that end anywhere, and reads an unfinished line again with the next one. */
-const MOST_BYTES_AT_ONCE = 256 * 1024
 const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
@@ -129,7 +125,7 @@ const identityOf = ({ mailFrom }: SessionFacts): 'helo' | 'mailfrom' => (mailFro
 
 interface SignatureCheck {
   /** Undefined: nothing was verified, for the reason in `failure`. */
-  readonly verification: DkimVerification | undefined
+  readonly verification: SignatureVerifier | undefined
   readonly failure: { readonly result: Verdict; readonly comment: string } | undefined
   readonly arc: Details['arc']
 }
@@ -138,12 +134,13 @@ async function checkSignatures(questions: Questions, source: MessageSource, cloc
   try {
     const prepared = prepareMessage(source)
     if (prepared.kind === 'refused') return nothingVerified('permerror', prepared.reason)
-    const verification = await dkimVerify(inputOf(prepared.pieces()), {
+    const verification = new SignatureVerifier({
       resolver: questions.ask,
       minBitLength: MIN_RSA_BITS,
       curTime: new Date(clock.now()),
       strict: true,
     })
+    await verification.verify(prepared.pieces())
     return { verification, failure: undefined, arc: await checkArc(questions, verification) }
   } catch (error) {
     return nothingVerified('temperror', messageOf(error))
@@ -156,28 +153,7 @@ const nothingVerified = (result: Verdict, comment: string): SignatureCheck => ({
   arc: { result, instances: 0, comment },
 })
 
-/** As the verifier takes it: a message of one piece without a stream of ours, which costs more than such a message. */
-function inputOf(pieces: Iterable<Buffer>): Buffer | Readable {
-  const iterator = pieces[Symbol.iterator]()
-  const first = iterator.next()
-  const second = iterator.next()
-  if (first.done) return Buffer.alloc(0)
-  if (second.done && first.value.length <= MOST_BYTES_AT_ONCE) return first.value
-  return Readable.from(inTurns(second.done ? [first.value] : [first.value, second.value], iterator), {
-    objectMode: false,
-  })
-}
-
-/** Others have their turn between two pieces. */
-async function* inTurns(begun: readonly Buffer[], rest: Iterator<Buffer>): AsyncGenerator<Buffer> {
-  yield* begun
-  for (let next = rest.next(); !next.done; next = rest.next()) {
-    yield next.value
-    await new Promise<void>((resolve) => setImmediate(resolve))
-  }
-}
-
-async function checkArc({ ask, failedNames }: Questions, { arc: data }: DkimVerification): Promise<Details['arc']> {
+async function checkArc({ ask, failedNames }: Questions, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
   if (data === undefined) return { result: 'none', instances: 0, comment: null }
   // The type of what the one function gives is narrower than what the other takes.
   const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
@@ -282,7 +258,7 @@ const unevaluated = (result: Verdict, comment: string | null): DmarcCheck => ({
 function evaluated(
   { response, dkimAligned, reason }: DmarcEvaluation,
   sender: SenderCheck,
-  { results }: DkimVerification,
+  { results }: SignatureVerifier,
 ): DmarcCheck {
   if (response === false) return unevaluated('permerror', NO_AUTHOR[reason ?? ''] ?? 'there is no author domain')
   const author = bare(response.status.header?.from ?? '')

@@ -6,7 +6,7 @@
 import { type MessageSource, startOf } from '../mime/source.ts'
 
 export type Prepared =
-  /** `pieces` gives the message, each piece up to the end of a line. Without a signature to look at it is the header alone. */
+  /** `pieces` gives the message, in pieces that end anywhere. Without a signature to look at it is the header alone. */
   | { readonly kind: 'ok'; readonly pieces: () => Iterable<Buffer> }
   /** Its header is beyond the bounds: no signature is looked at. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -15,14 +15,12 @@ const MAX_HEADER_BYTES = 256 * 1024
 const MAX_HEADER_LINES = 5_000
 /** Signatures after these, from the top, are passed over. */
 const MOST_SIGNATURES = 10
-/** Of them those that cover a part of the body only (`l=`): each makes the verifier hash the body once more. */
+/** Of them those that cover a part of the body only (`l=`): each makes the verifier hash the canonical body once more. */
 const MOST_PARTIAL_SIGNATURES = 2
 /** A longer signature field is passed over: real ones have at most 2 KiB. */
 const MAX_SIGNATURE_BYTES = 4 * 1024
 /** So is one with such a run of white space. */
 const LONG_GAP = /\s{200}/
-/** The verifier holds a line in memory several times. A longer one, which no RFC lets be, is broken: what was signed over it fails. */
-const LONGEST_LINE_BYTES = 4 * 1024 * 1024
 
 const LF = 0x0a
 const CR = 0x0d
@@ -65,13 +63,12 @@ export function prepareMessage(source: MessageSource): Prepared {
   })
   const head = kept.length === fields.length ? start.subarray(0, end) : Buffer.from(kept.join('\r\n'), 'latin1')
   if (!isSigned) return { kind: 'ok', pieces: () => [Buffer.concat([head, Buffer.from('\r\n\r\n')])] }
-  return { kind: 'ok', pieces: () => wholeLines(head, source, end) }
+  return { kind: 'ok', pieces: () => messageOf(head, source, end) }
 }
 
 /** A header, and what follows the first `skipBytes` of the message. */
-function* wholeLines(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
-  let held: Buffer[] = [head]
-  let heldBytes = head.length
+function* messageOf(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
+  yield head
   let left = skipBytes
   let last = 0
   for (const slice of source.slices()) {
@@ -79,21 +76,8 @@ function* wholeLines(head: Buffer, source: MessageSource, skipBytes: number): Ge
     last = slice.at(-1) ?? last
     const body = normal.subarray(left)
     left = Math.max(0, left - normal.length)
-    const lineEnd = body.lastIndexOf(LF) + 1
-    if (lineEnd > 0) {
-      yield Buffer.concat([...held, body.subarray(0, lineEnd)])
-      held = []
-      heldBytes = 0
-    }
-    const rest = body.subarray(lineEnd)
-    held.push(rest)
-    heldBytes += rest.length
-    if (heldBytes <= LONGEST_LINE_BYTES) continue
-    yield Buffer.concat([...held, Buffer.from('\r\n')])
-    held = []
-    heldBytes = 0
+    if (body.length > 0) yield body
   }
-  if (heldBytes > 0) yield Buffer.concat(held)
 }
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

@@ -73,8 +73,6 @@ describe('a domain that is verified and takes mail', () => {
 
 describe('what nobody here takes is refused in the session', () => {
   test.each([
-    ['a domain that does not take mail', 'support@closed.test', 550, '5.1.1'],
-    ['a domain that is not verified', 'support@unverified.test', 550, '5.1.1'],
     ['a domain that was deleted', 'support@gone.test', 550, '5.7.1'],
     ['a domain of somebody else', 'bob@example.com', 550, '5.7.1'],
     ['a host below an inbound domain', 'bob@www.inbound.test', 550, '5.7.1'],
@@ -89,6 +87,16 @@ describe('what nobody here takes is refused in the session', () => {
     ['a percent hack', 'bob%example.com@mail.tassis.test', 550, '5.1.1'],
   ])('%s', (_, address, code, enhanced) => {
     expect(decide(address)).toEqual({ code, text: expect.stringContaining(enhanced) as string })
+  })
+})
+
+describe('strangers do not learn whether a domain is registered', () => {
+  test.each([
+    ['that does not take mail', 'support@closed.test'],
+    ['that is not verified', 'support@unverified.test'],
+    ['that is not verified, for the postmaster of its return path', 'postmaster@send.unverified.test'],
+  ])('a domain %s has the reply of one that nobody registered', (_, address) => {
+    expect(decide(address)).toEqual(decide(address.replace(/[a-z]+\.test$/, 'unknown.test')))
   })
 })
 

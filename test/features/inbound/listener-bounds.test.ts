@@ -13,6 +13,7 @@ import { beginMessage, sendMessage, startTestListener } from './listener-fixture
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
 const GREETING = '220 mx.tassis.test ESMTP'
+const EVICTED = '421 4.7.0 Too many connections, of which this one was the slowest; try again later\r\n'
 const FULL = '421 4.7.0 Too many connections; try again later'
 const FULL_OF_YOURS = '421 4.7.0 Too many connections from your address; try again later'
 
@@ -30,11 +31,81 @@ describe('connections', () => {
     expect([...replies, await next.reply()]).toEqual([FULL_OF_YOURS, '', GREETING, '250 2.0.0 OK', GREETING])
   })
 
-  test('in all are bounded', async () => {
+  test('in all are bounded, and none with mail gives way to its like', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 1 } })
-    await using _first = await fixture.greeted()
+    await using first = await fixture.greeted()
+    await first.say('MAIL FROM:<>')
     await using second = await fixture.connect({ localAddress: '127.0.0.2' })
-    expect(await second.reply()).toBe(FULL)
+    expect([await second.reply(), await first.say('NOOP')]).toEqual([FULL, '250 2.0.0 OK'])
+  })
+
+  test.each([
+    ['says NOOP', []],
+    ['has said MAIL', ['MAIL FROM:<>']],
+    ['sends a message slowly', ['MAIL FROM:<>', 'RCPT TO:<postmaster@tassis.test>', 'DATA', 'x\r\n']],
+    ['has quit and does not close', ['QUIT']],
+  ])('of 28 addresses leave room for a 29th that hands in a message, though each of them %s', async (_, lines) => {
+    await using fixture = await startTestListener({
+      config: { inboundConnections: 112, inboundConnectionsPerIp: 4 },
+    })
+    const attackers = await Promise.all(
+      Array.from({ length: 112 }, async (_, index) => {
+        const client = await fixture.greeted({
+          localAddress: `127.0.1.${1 + (index % 28)}`,
+          allowHalfOpen: true,
+        })
+        await client.say('NOOP')
+        await client.write(lines.map((line) => `${line}\r\n`).join(''))
+        for (let i = 0; i < lines.length; i++) if (lines[i] !== 'x\r\n') await client.reply()
+        return client
+      }),
+    )
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
+    expect([await sendMessage(honest, MESSAGE), await honest.say('NOOP')]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '250 2.0.0 OK',
+    ])
+    for (const client of attackers) client.destroy()
+  })
+
+  test('of 28 addresses with one each leave room as well while they bring no mail: the oldest ends', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
+    const attackers = []
+    for (let host = 1; host <= 28; host++) attackers.push(await fixture.greeted({ localAddress: `127.0.1.${host}` }))
+    const [oldest] = attackers
+    await attackers[1]?.say('NOOP')
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
+    await using next = await fixture.greeted({ localAddress: '127.0.1.30' })
+    expect({
+      oldest: await oldest?.closed(),
+      second: await attackers[1]?.closed(),
+      third: await attackers[2]?.say('NOOP'),
+      honest: [await sendMessage(honest, MESSAGE), await sendMessage(next, MESSAGE)],
+    }).toEqual({
+      oldest: EVICTED,
+      second: EVICTED,
+      third: '250 2.0.0 OK',
+      honest: ['250 2.6.0 The message is taken in', '250 2.6.0 The message is taken in'],
+    })
+    for (const client of attackers) client.destroy()
+  })
+
+  test('the last tenth is for addresses that have none', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
+    const greetings: string[] = []
+    const clients = []
+    for (let number = 0; number < 19; number++) {
+      const client = await fixture.connect()
+      greetings.push(await client.reply())
+      clients.push(client)
+    }
+    await using other = await fixture.connect({ localAddress: '127.0.0.2' })
+    expect([greetings.filter((reply) => reply === GREETING).length, greetings.at(-1), await other.reply()]).toEqual([
+      18,
+      FULL,
+      GREETING,
+    ])
+    for (const client of clients) client.destroy()
   })
 
   test('leave their places whatever their end: TLS, a handshake that fails, a reset', async () => {
@@ -93,8 +164,8 @@ describe('connections', () => {
       return (await client.reply()) === GREETING
     })
     expect({ greeted: told.greeted, others: told.refused + told.cut, anyTold: told.refused > 0, served }).toEqual({
-      greeted: 50,
-      others: 950,
+      greeted: 45,
+      others: 955,
       anyTold: true,
       served: true,
     })
@@ -157,19 +228,28 @@ describe('a client that', () => {
   test.each([
     ['says nothing', []],
     ['says octets without an end of line', ['N', 'O', 'O', 'P']],
-  ])('%s is told so after a while', async (_, octets) => {
-    await using fixture = await startTestListener({ limits: { idleMs: 300, sweepMs: 20 } })
+    ['says NOOP and RSET', ['NOOP\r\n', 'RSET\r\n']],
+    ['greets again and again', ['EHLO client.test\r\n', 'HELO client.test\r\n']],
+    ['asks for help', ['HELP\r\n', 'VRFY ada\r\n']],
+    ['says commands that are refused for now', ['MAIL FROM:<>\r\n']],
+  ])('%s is told so after a while', async (_, said) => {
+    await using fixture = await startTestListener({
+      config: { inboundMessagesPerMinute: 1 },
+      limits: { idleMs: 300, sweepMs: 20 },
+    })
+    await using before = await fixture.greeted()
+    await before.say('MAIL FROM:<>')
     await using client = await fixture.greeted()
-    const isOver = client.closed()
-    const trickle = (async () => {
-      for (const octet of octets) {
-        await client.write(octet)
-        await systemClock.sleep(100)
-      }
-    })()
-    const said = await isOver
-    await trickle
-    expect(said).toBe('421 4.4.2 Nothing has come for too long\r\n')
+    let isOpen = true
+    const isOver = client.closed().then((text) => {
+      isOpen = false
+      return text
+    })
+    for (let at = 0; isOpen; at++) {
+      await client.write(said[at % said.length] ?? '')
+      await systemClock.sleep(20)
+    }
+    expect((await isOver).split('\r\n').at(-2)).toBe('421 4.4.2 No mail has come for too long')
   })
 
   test('stops in a handshake is cut off', async () => {

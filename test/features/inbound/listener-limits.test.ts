@@ -1,20 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { createConnectionLimit, createMessageRate, createOctetRate } from '#features/inbound/ip-limits.ts'
+import { createMessageRate, createOctetRate } from '#features/inbound/ip-limits.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-
-describe('connections', () => {
-  test('of one network are refused before those of all, and a place is free when one leaves', () => {
-    const limit = createConnectionLimit(3, 2)
-    const answers = [limit.enter('a'), limit.enter('a'), limit.enter('a'), limit.enter('b'), limit.enter('b')]
-    limit.leave('a')
-    answers.push(limit.enter('c'), limit.enter('a'))
-    expect({ answers, open: limit.open }).toEqual({
-      answers: [undefined, undefined, 'network', undefined, 'all', undefined, 'all'],
-      open: 3,
-    })
-  })
-})
 
 describe('messages', () => {
   test('of a network come as many as allowed at once, then as many again within a minute', () => {

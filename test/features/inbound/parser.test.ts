@@ -231,9 +231,27 @@ test('messages that are parsed wait for DNS beside each other, and each gets its
     Array.from({ length: 20 }, async (_, n) => (await bench.parse(message(`number ${n}`))).message?.subject),
   )
   expect(subjects).toEqual(Array.from({ length: 20 }, (_, n) => `number ${n}`))
-  expect(bench.workers.length).toBe(1)
+  expect(bench.workers.length).toBe(2)
   bench.parser.close()
   await expect(slow).rejects.toThrow('the parser is closed')
+})
+
+test('small messages do not wait for large ones, and large ones wait for each other', async () => {
+  await using bench = await createBench()
+  const requests = await Promise.all([
+    bench.request(`Subject: large\n\n${'\n'.repeat(10_000_000)}`),
+    bench.request(`Subject: larger\n\n${'\n'.repeat(10_000_000)}`),
+    bench.request(message('small')),
+    bench.request(message('smaller')),
+  ])
+  const order: string[] = []
+  const answers = requests.map(async (request) => {
+    const { message: parsed } = await bench.parser.parse(request, () => {})
+    order.push(parsed?.subject ?? '')
+  })
+  await Promise.all(answers)
+  expect(order).toEqual(['small', 'smaller', 'large', 'larger'])
+  expect(bench.workers.length).toBe(2)
 })
 
 describe('a Worker that dies', () => {

@@ -59,8 +59,9 @@ function parserOf(
   const asked: ParseRequest[] = []
   return {
     asked,
-    parse(request) {
+    parse(request, onParsed) {
       asked.push(request)
+      onParsed?.(0)
       return answer(request)
     },
     close: () => undefined,
@@ -104,11 +105,15 @@ const to = (...localParts: string[]): Destination[] =>
     domainId,
   }))
 
-const take = (destinations: readonly Destination[], text = 'Subject: Hello\r\n\r\nHello.\r\n') =>
+const take = (
+  destinations: readonly Destination[],
+  text = 'Subject: Hello\r\n\r\nHello.\r\n',
+  { mailFrom = 'ada@sender.test', sourceIp = '192.0.2.1' } = {},
+) =>
   receiveMessage(service.app, {
-    mailFrom: 'ada@sender.test',
+    mailFrom,
     destinations,
-    sourceIp: '192.0.2.1',
+    sourceIp,
     helo: 'mx.sender.test',
     tls: null,
     sizeBytes: text.length,
@@ -405,6 +410,54 @@ describe('a message is processed once', () => {
     service.app.db.run('DELETE FROM domains')
     begin(parserOf(async () => PARSED))
     expect(await processed(0)).toEqual([])
+  })
+})
+
+describe('turns', () => {
+  /** A message for an account that has no more than its number. */
+  const handIn = (mailFrom: string, sourceIp: string, accountId: number, text?: string) =>
+    take([{ kind: 'domain', address: 'a@inbound.test', accountId, domainId }], text, { mailFrom, sourceIp })
+  /** Who sent what the parser got, in order. Nothing is ever parsed. */
+  const order = async (count: number): Promise<string[]> => {
+    const mailFrom: string[] = []
+    const processor = begin({
+      parse(request) {
+        mailFrom.push(request.mailFrom)
+        return new Promise(() => {})
+      },
+      close: () => undefined,
+    })
+    await eventually(() => mailFrom.length >= count)
+    await processor.stop(0)
+    return mailFrom
+  }
+
+  test.each([
+    ['source network', (n: number) => ['2001:db8:1::1', n]],
+    ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
+    ['destination account', (n: number) => [`198.51.100.${n}`, 1]],
+  ] as const)('are taken by %s: who brings one message does not wait for who brings many', async (_, many) => {
+    for (let n = 1; n <= 20; n++) {
+      const [sourceIp, accountId] = many(n)
+      await handIn('many@sender.test', String(sourceIp), Number(accountId))
+    }
+    await handIn('one@sender.test', '192.0.2.9', 9)
+    expect((await order(21)).indexOf('one@sender.test')).toBe(1)
+  })
+
+  test('are by size: ten small messages of one network come before the second megabyte of another', async () => {
+    const text = `Subject: x\r\n\r\n${'x'.repeat(900_000)}`
+    for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
+    for (let n = 0; n < 10; n++) await handIn('light@sender.test', '192.0.2.2', 2)
+    expect((await order(13)).lastIndexOf('light@sender.test')).toBe(10)
+  })
+
+  test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
+    const large = `Subject: x\r\n\r\n${'x'.repeat(30_000_000)}`
+    await handIn('small@sender.test', '192.0.2.1', 1)
+    for (let n = 0; n < 2; n++) await handIn('large@sender.test', '192.0.2.1', 1, large)
+    await handIn('small@sender.test', '192.0.2.1', 1)
+    expect((await order(3)).sort()).toEqual(['large@sender.test', 'small@sender.test', 'small@sender.test'])
   })
 })
 

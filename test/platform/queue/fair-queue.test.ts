@@ -81,3 +81,23 @@ test('items that are not wanted any more are taken out', () => {
   expect(queue.remove((item) => item !== 'a2')).toEqual(['a1', 'b1'])
   expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
 })
+
+test('use counts for all shares of an owner: neither many networks at one account nor one network at many accounts gets more', () => {
+  const queue = new FairQueue<string>({ sharesOf: (owner) => String(owner).split(' ') })
+  for (let i = 0; i < 50; i++) {
+    queue.push(`n${i % 5} attacked`, 'many networks', 5)
+    queue.push(`attacker a${i}`, 'many accounts', 5)
+  }
+  const served: string[] = []
+  const serve = (count: number): void => {
+    for (let i = 0; i < count; i++) served.push(queue.shift()?.item ?? '')
+  }
+  serve(20)
+  expect(served.filter((item) => item === 'many networks')).toHaveLength(10)
+  queue.push('honest own', 'others')
+  // To an account that many attack it comes after one of each at most.
+  queue.push('honest attacked', 'to the attacked')
+  serve(12)
+  expect(served[20]).toBe('others')
+  expect(served.slice(0, served.indexOf('to the attacked')).filter((item) => item === 'many networks').length).toBe(14)
+})

@@ -72,19 +72,13 @@ describe('a signed message that is read piece by piece', () => {
   })
 })
 
-test('a line of 4 MiB is verified; what was signed over a longer one fails, because it is broken', async () => {
-  const sign = (body: string) =>
-    Buffer.from(
-      signMessage(plainMessage(undefined, body), {
-        domain: 'sender.test',
-        selector: 's1',
-        privateKey: createPrivateKey(privateKeyPem),
-      }),
-    )
-  expect(await verdictOf(inPieces(sign(`${'a '.repeat(2 * MIB - 100)}\r\nb\r\n`), 65_536))).toBe('dkim=pass dmarc=pass')
-  expect(await verdictOf(inPieces(sign(`${'a '.repeat(2 * MIB + 40_000)}\r\nb\r\n`), 65_536))).toBe(
-    'dkim=fail dmarc=pass',
-  )
+test('a line of 8 MiB is verified', async () => {
+  const message = signMessage(plainMessage(undefined, `${'a '.repeat(4 * MIB)}\r\nb\r\n`), {
+    domain: 'sender.test',
+    selector: 's1',
+    privateKey: createPrivateKey(privateKeyPem),
+  })
+  expect(await verdictOf(inPieces(message, 65_536))).toBe('dkim=pass dmarc=pass')
 })
 
 test('of a message without a signature only the beginning is read', async () => {

@@ -1,0 +1,162 @@
+/**
+ * @module The hashes of a body that signatures are over (RFC 6376 §3.4.3, §3.4.4): the body is canonicalised once for each canonicalisation, however many
+ * signatures there are, in one pass whose time does not depend on what it is made of.
+ */
+import { createHash, type Hash } from 'node:crypto'
+
+export type Canonicalisation = 'simple' | 'relaxed'
+
+const CR = 0x0d
+const LF = 0x0a
+const SPACE = 0x20
+const TAB = 0x09
+const CRLF = new Uint8Array([CR, LF])
+const BLANK = new Uint8Array([SPACE])
+const BUFFER_BYTES = 64 * 1024
+const LONG_RUN_BYTES = 64
+
+/** A hash of the beginning of a canonicalised body, or of all of it. */
+export class BodyHash {
+  canonicalizedLength = 0
+  bodyHashedBytes = 0
+  readonly #body: CanonicalBody
+  readonly #hash: Hash
+  readonly #maxBytes: number
+
+  constructor(body: CanonicalBody, algorithm: string, maxBytes: number) {
+    this.#body = body
+    this.#hash = createHash(algorithm)
+    this.#maxBytes = maxBytes
+  }
+
+  /** Of the body as it came. */
+  get byteLength(): number {
+    return this.#body.receivedBytes
+  }
+
+  update(canonical: Uint8Array): void {
+    this.canonicalizedLength += canonical.length
+    const left = this.#maxBytes - this.bodyHashedBytes
+    if (left <= 0) return
+    const hashed = canonical.subarray(0, left)
+    this.bodyHashedBytes += hashed.length
+    this.#hash.update(hashed)
+  }
+
+  /** The hash, when the body has ended. */
+  digest(encoding: 'base64'): string {
+    this.#body.end()
+    return this.#hash.digest(encoding)
+  }
+
+  // The verifier asks where parts begin; we ask for nothing of the kind.
+  setContentType(): void {}
+  getMimeStructureStart(): number {
+    return 0
+  }
+}
+
+/** A body in one canonicalisation, hashed as it comes. */
+export class CanonicalBody {
+  receivedBytes = 0
+  readonly #isRelaxed: boolean
+  readonly #hashes: BodyHash[] = []
+  readonly #buffer = new Uint8Array(BUFFER_BYTES)
+  #filledBytes = 0
+  #isEmpty = true
+  #hasEnded = false
+  /** Line ends that count only when something follows them. */
+  #lineEnds = 0
+  /** White space that counts only when something follows it in its line. */
+  #hasSpace = false
+  /** A carriage return that is content unless a line feed follows. */
+  #hasReturn = false
+
+  constructor(canonicalisation: Canonicalisation) {
+    this.#isRelaxed = canonicalisation === 'relaxed'
+  }
+
+  /** Adds a hash, before the body begins. @param maxBytes of the canonical body, `l=` */
+  hash(algorithm: string, maxBytes = Number.POSITIVE_INFINITY): BodyHash {
+    const hash = new BodyHash(this, algorithm, maxBytes)
+    this.#hashes.push(hash)
+    return hash
+  }
+
+  update(chunk: Uint8Array): void {
+    this.receivedBytes += chunk.length
+    const { length } = chunk
+    for (let at = 0; at < length; ) {
+      const octet = chunk[at] ?? 0
+      if (octet === LF) {
+        this.#hasReturn = false
+        this.#hasSpace = false
+        this.#lineEnds++
+        at++
+        continue
+      }
+      if (this.#hasReturn) this.#writeHeld()
+      if (octet === CR) {
+        this.#hasReturn = true
+        at++
+      } else if (this.#isRelaxed && (octet === SPACE || octet === TAB)) {
+        this.#hasSpace = true
+        at++
+      } else {
+        const end = this.#endOfContent(chunk, at + 1)
+        this.#writeHeld()
+        this.#write(chunk, at, end)
+        at = end
+      }
+    }
+  }
+
+  /** May be called again. */
+  end(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    if (this.#hasReturn) this.#writeHeld()
+    // A relaxed body of nothing but empty lines is empty, a simple one is one line end.
+    if (!this.#isEmpty || !this.#isRelaxed) this.#write(CRLF, 0, 2)
+    this.#flush()
+  }
+
+  /** Where octets end that are hashed as they are. */
+  #endOfContent(chunk: Uint8Array, start: number): number {
+    let end = start
+    for (; end < chunk.length; end++) {
+      const octet = chunk[end] ?? 0
+      if (octet === LF || octet === CR || (this.#isRelaxed && (octet === SPACE || octet === TAB))) break
+    }
+    return end
+  }
+
+  /** What was held back counts, because content follows. */
+  #writeHeld(): void {
+    this.#isEmpty = false
+    for (; this.#lineEnds > 0; this.#lineEnds--) this.#write(CRLF, 0, 2)
+    if (this.#hasSpace) this.#write(BLANK, 0, 1)
+    if (this.#hasReturn) this.#write(CRLF, 0, 1)
+    this.#hasSpace = false
+    this.#hasReturn = false
+  }
+
+  #write(source: Uint8Array, start: number, end: number): void {
+    for (let at = start; at < end; ) {
+      if (this.#filledBytes === BUFFER_BYTES) this.#flush()
+      const stop = Math.min(end, at + BUFFER_BYTES - this.#filledBytes)
+      // A view of a few octets costs more than they do.
+      if (stop - at > LONG_RUN_BYTES) {
+        this.#buffer.set(source.subarray(at, stop), this.#filledBytes)
+        this.#filledBytes += stop - at
+        at = stop
+      } else while (at < stop) this.#buffer[this.#filledBytes++] = source[at++] ?? 0
+    }
+  }
+
+  #flush(): void {
+    const canonical = this.#buffer.subarray(0, this.#filledBytes)
+    for (const hash of this.#hashes) hash.update(canonical)
+    this.#filledBytes = 0
+  }
+}
