@@ -111,6 +111,8 @@ export function createJobBuilder(
       privateKeyPem: domain.privateKeyPem,
       job: {
         recipientId,
+        emailId,
+        accountId: email.accountId,
         route,
         mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
         rcptTo,

@@ -22,6 +22,7 @@ interface OwnerState<T> {
 export interface Shifted<T> {
   readonly owner: Owner
   readonly item: T
+  readonly cost: number
 }
 
 export class FairQueue<T> {
@@ -86,7 +87,15 @@ export class FairQueue<T> {
     this.#owners.delete(owner)
     this.#owners.set(owner, state)
     if (this.#size === 0) this.#forgetIdle()
-    return { owner, item: taken.item }
+    return { owner, ...taken }
+  }
+
+  /** Puts an item that was taken out before all others of its owner, as if it had not been taken; no limit applies. */
+  putBack({ owner, item, cost }: Shifted<T>): void {
+    const state = this.#stateOf(owner)
+    state.start -= cost
+    state.waiting.unshift({ item, cost })
+    this.#size++
   }
 
   /** Adds to what an owner has used; negative gives back. Counts only while somebody waits: nobody is held against what held up nobody. */

@@ -81,3 +81,13 @@ test('items that are not wanted any more are taken out', () => {
   expect(queue.remove((item) => item !== 'a2')).toEqual(['a1', 'b1'])
   expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
 })
+
+test('what is put back comes before all others of its owner, and costs once', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2']) queue.push('a', item, 2)
+  for (const item of ['b1', 'b2']) queue.push('b', item, 2)
+  const taken = queue.shift()
+  if (taken) queue.putBack(taken)
+  expect([taken?.item, queue.size]).toEqual(['a1', 4])
+  expect(drain(queue)).toEqual(['b1', 'a1', 'b2', 'a2'])
+})
