@@ -4,8 +4,11 @@
  */
 import type { KeyObject } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
-import { signMessage } from '#protocols/dkim/sign.ts'
-import { composeMessage } from '#protocols/mime/compose.ts'
+import { KiB } from '#platform/units.ts'
+import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
+import { signatureFor } from '#protocols/dkim/sign.ts'
+import { type Attachment, composeMessage } from '#protocols/mime/compose.ts'
+import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { addTracking } from '../tracking/rewrite.ts'
@@ -18,21 +21,33 @@ export interface Attempt {
   readonly session: AttemptSession | undefined
 }
 
-/** The signed message of a job: the same job gives the same bytes. */
-export async function prepareMessage(
+/** What the recipients of one email have in common, made for the first of them. Empty at first. */
+export interface SharedBody {
+  text?: EncodedPart | undefined
+  html?: EncodedPart
+  attachments?: readonly Attachment[]
+  /** Of the body that is all in common. */
+  bodyHash?: string
+}
+
+/**
+ * The signed message of a job, in pieces: the same job gives the same bytes. Yields between slices of its work, so that a large message does not hold
+ * the sessions of others.
+ * @param shared of the email
+ */
+export function* prepareMessage(
   job: DeliverJob,
+  shared: SharedBody,
   content: ContentReader,
   privateKey: KeyObject,
   tracking: TrackingSettings,
-): Promise<Uint8Array> {
+): Generator<void, readonly Buffer[]> {
   const { compose, dkim } = job
-  const body = (ref: number | null) => (ref === null ? undefined : Buffer.from(content.get(ref)).toString('utf8'))
-  const { rendered } = compose
-  const html = rendered ? rendered.html : body(compose.htmlRef)
-  // Of the HTML as it was given: a text shows its links, and people read them.
-  const given = rendered ? rendered.text : body(compose.textRef)
-  const text = given ?? (html === undefined ? undefined : htmlToText(html))
-  const message = await composeMessage({
+  shared.text ??= yield* textPart(job, content)
+  shared.attachments ??= yield* attachmentParts(job, content)
+  const { text, attachments } = shared
+  const html = yield* htmlPart(job, shared, content, tracking)
+  const { header, body } = composeMessage({
     from: compose.from,
     to: compose.to,
     cc: compose.cc,
@@ -40,17 +55,81 @@ export async function prepareMessage(
     date: new Date(compose.dateMs),
     messageId: compose.messageId,
     headers: compose.headers,
-    attachments: compose.attachments.map((a) => ({
-      filename: a.filename,
-      contentType: a.contentType,
-      content: content.get(a.ref),
-    })),
+    attachments,
     boundarySeed: compose.boundarySeed,
     ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
-    ...(html !== undefined && { html: trackedHtml(html, job, tracking) }),
-    ...(text !== undefined && { text }),
+    ...(html && { html }),
+    ...(text && { text }),
   })
-  return signMessage(message, { domain: dkim.domain, selector: dkim.selector, privateKey })
+  const isAllShared = html === shared.html
+  const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashOf(body))
+  if (isAllShared) shared.bodyHash = bodyHash
+  return [signatureFor(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }), header, ...body]
+}
+
+/** The text that was given, or that of the HTML as it was given: a text shows its links, and people read them. */
+function* textPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
+  const text = sourceOf(job, content, 'text')
+  if (text !== undefined) return yield* encodeText(text)
+  const html = sourceOf(job, content, 'html')
+  if (html === undefined) return undefined
+  const converted = htmlToText(html.toString())
+  yield
+  return yield* encodeText(Buffer.from(converted))
+}
+
+/** The HTML, for a tracked email its recipient's own. */
+function* htmlPart(
+  job: DeliverJob,
+  shared: SharedBody,
+  content: ContentReader,
+  tracking: TrackingSettings,
+): Generator<void, EncodedPart | undefined> {
+  if (shared.html) return shared.html
+  const source = sourceOf(job, content, 'html')
+  if (source === undefined) return undefined
+  const html = source.toString()
+  const tracked = trackedHtml(html, job, tracking)
+  yield
+  if (tracked !== html) return yield* encodeText(Buffer.from(tracked))
+  shared.html = yield* encodeText(source)
+  return shared.html
+}
+
+/** A body as it was rendered for the recipient, or as it was stored. */
+function sourceOf({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
+  const rendered = compose.rendered?.[part]
+  if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
+  const ref = part === 'html' ? compose.htmlRef : compose.textRef
+  return ref === null ? undefined : Buffer.from(content.get(ref))
+}
+
+function* attachmentParts({ compose }: DeliverJob, content: ContentReader): Generator<void, Attachment[]> {
+  const attachments: Attachment[] = []
+  for (const { filename, contentType, ref } of compose.attachments) {
+    attachments.push({ filename, contentType, content: yield* encodeBase64(content.slices(ref)) })
+    yield
+  }
+  return attachments
+}
+
+/** How much is hashed between two yields. */
+const HASHED_BYTES = 128 * KiB
+
+function* hashOf(body: readonly Buffer[]): Generator<void, string> {
+  const hash = new RelaxedBodyHash()
+  let hashedBytes = 0
+  for (const piece of body) {
+    for (let from = 0; from < piece.length; from += HASHED_BYTES) {
+      const slice = piece.subarray(from, from + HASHED_BYTES)
+      hash.update(slice)
+      hashedBytes += slice.length
+      if (hashedBytes < HASHED_BYTES) continue
+      hashedBytes = 0
+      yield
+    }
+  }
+  return hash.digest()
 }
 
 /** The HTML with tracking, for an email that is tracked. */
@@ -72,7 +151,7 @@ function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHe
  */
 export async function transmit(
   job: DeliverJob,
-  message: Uint8Array,
+  message: readonly Uint8Array[],
   connections: Connections,
   beforeBody: () => Promise<void>,
 ): Promise<Attempt> {
@@ -103,7 +182,12 @@ export async function transmit(
 const endedBeforeBody = (result: TransactionResult): boolean =>
   result.kind === 'lost' || (result.kind === 'refused' && result.phase !== 'body' && result.reply.code === 421)
 
-const sendOver = ({ client }: Connection, job: DeliverJob, message: Uint8Array, beforeBody: () => Promise<void>) =>
+const sendOver = (
+  { client }: Connection,
+  job: DeliverJob,
+  message: readonly Uint8Array[],
+  beforeBody: () => Promise<void>,
+) =>
   client.send({
     mailFrom: job.mailFrom,
     rcptTo: job.rcptTo,

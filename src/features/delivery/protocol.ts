@@ -62,6 +62,8 @@ export interface ComposeJob {
 
 export interface DeliverJob {
   readonly recipientId: number
+  readonly emailId: number
+  readonly accountId: number
   readonly route: Route
   readonly mailFrom: string
   readonly rcptTo: string

@@ -5,16 +5,17 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
-import { prepareMessage, transmit } from './deliver.ts'
+import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 
 declare const self: Worker
 
 interface Composed {
   readonly job: DeliverJob
-  readonly message: Uint8Array
+  readonly message: readonly Uint8Array[]
 }
 
 interface Site {
@@ -39,10 +40,18 @@ const awaitingGo = new Map<number, Running>()
 /** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
 const keys = new Map<number, KeyObject | string>()
 
+/** Composing, by account. That of broadcasts has turns of its own, so that an account's other mail does not wait behind it. */
+const composing = new FairTurns({ clock: systemClock, overload: () => new Error('too much is composed') })
+/** Bodies of the emails with jobs here, and how many those are. */
+const bodies = new Map<number, { readonly shared: SharedBody; jobs: number }>()
+
 const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
 
-const end = (job: DeliverJob, result: AttemptResult, session?: AttemptSession): void =>
+function end(job: DeliverJob, result: AttemptResult, session?: AttemptSession): void {
+  const body = bodies.get(job.emailId)
+  if (body && --body.jobs === 0) bodies.delete(job.emailId)
   post({ type: 'outcome', recipientId: job.recipientId, result, session })
+}
 
 self.onmessage = (event: MessageEvent<string>) => {
   const data = JSON.parse(event.data) as ToWorker
@@ -72,10 +81,13 @@ self.onmessage = (event: MessageEvent<string>) => {
 }
 
 async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
-  if (draining || !settings) return end(job, { kind: 'dropped' })
+  const body = bodies.get(job.emailId) ?? { shared: {}, jobs: 0 }
+  bodies.set(job.emailId, body)
+  body.jobs++
   try {
-    const message = await prepareMessage(job, content, keyOf(job.dkim.domainId), settings.tracking)
-    if (draining) return end(job, { kind: 'dropped' })
+    const owner = isBulk ? `bulk ${job.accountId}` : job.accountId
+    const message = await composing.runSteps(owner, compose(job, body.shared))
+    if (!message || draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
     sites.set(job.route.site, site)
     const line = isBulk ? site.waitingBulk : site.waiting
@@ -84,6 +96,12 @@ async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
+}
+
+/** Undefined when nothing is to be sent any more. */
+function* compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
+  if (draining || !settings) return undefined
+  return yield* prepareMessage(job, shared, content, keyOf(job.dkim.domainId), settings.tracking)
 }
 
 function keyOf(domainId: number): KeyObject {
@@ -112,7 +130,7 @@ function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
 /** Takes out all that waits at a site. */
 const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
 
-async function run(name: string, site: Site, job: DeliverJob, message: Uint8Array): Promise<void> {
+async function run(name: string, site: Site, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
   try {
     const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
     end(job, result, session)

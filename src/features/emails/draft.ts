@@ -7,7 +7,7 @@ import type { Config } from '#platform/config.ts'
 import { parseDateTime } from '#platform/date-time.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
-import { days, minutes } from '#platform/units.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { dataJsonOf } from '../templates/render.ts'
 import { attachmentsOf, type DraftAttachment } from './attachments.ts'
@@ -70,6 +70,8 @@ export interface DraftExtra {
 }
 
 const MOST_SUBJECT_CHARACTERS = 998
+/** Of text and HTML each: composing one takes tens of milliseconds then, and mail programs cut longer ones. */
+const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
 
@@ -98,8 +100,8 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
     fromDomain: from.domain,
     recipients,
     subject,
-    html: html === undefined ? undefined : Buffer.from(html),
-    text: text === undefined ? undefined : Buffer.from(text),
+    html: bodyOf('html_body', html),
+    text: bodyOf('text_body', text),
     attachments: attachmentsOf(request, app.config.maxAttachmentBytes),
     scheduledAt: scheduledAtOf(request.send_at ?? undefined, app.clock.now()),
     stream: request.stream ?? 'transactional',
@@ -121,12 +123,24 @@ export function filledDraft(draft: Draft, templateId: number, parts: RenderedPar
     ...rest,
     templateId,
     subject: draft.subject || (parts.subject ?? ''),
-    html: draft.html ?? (parts.html ? Buffer.from(parts.html) : undefined),
-    text: draft.text ?? (parts.text ? Buffer.from(parts.text) : undefined),
+    html: draft.html ?? bodyOf('html_body', parts.html || undefined),
+    text: draft.text ?? bodyOf('text_body', parts.text || undefined),
   }
   requireContent(filled, template)
   requireSubject(filled.subject)
   return filled
+}
+
+/** Throws when a body is too large. */
+function bodyOf(field: 'html_body' | 'text_body', body: string | undefined): Buffer | undefined {
+  if (body === undefined) return undefined
+  const bytes = Buffer.from(body)
+  if (bytes.length > MAX_BODY_BYTES)
+    throw invalid(
+      field,
+      `${field} must have at most ${MAX_BODY_BYTES} bytes in UTF-8; it has ${bytes.length}. Shorten it, or attach what is long as a file.`,
+    )
+  return bytes
 }
 
 /** Throws when subject or body is missing; `template` is the one that has not given it. */

@@ -35,6 +35,13 @@ interface OwnerState<T> {
 export interface Shifted<T> {
   readonly owner: Owner
   readonly item: T
+  readonly cost: number
+}
+
+interface Next<T> {
+  readonly owner: Owner
+  readonly state: OwnerState<T>
+  readonly start: number
 }
 
 export class FairQueue<T> {
@@ -77,25 +84,21 @@ export class FairQueue<T> {
     const count = this.sizeOf(owner)
     if (count >= this.#limits.maxPerOwner) return false
     if (this.#size >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
-    let state = this.#owners.get(owner)
-    if (!state) {
-      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [] }
-      this.#owners.set(owner, state)
-    }
+    const state = this.#stateOf(owner)
     state.waiting.push({ item, cost })
     for (const share of state.shares) share.waiting++
     this.#size++
     return true
   }
 
-  /** Takes out the next item; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
+  /** The next item, which stays; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
+  peek(isServable: (owner: Owner) => boolean = () => true): T | undefined {
+    return this.#next(isServable)?.state.waiting[0]?.item
+  }
+
+  /** Takes out the next item; the rest as `peek`. */
   shift(isServable: (owner: Owner) => boolean = () => true): Shifted<T> | undefined {
-    let next: { readonly owner: Owner; readonly state: OwnerState<T>; readonly start: number } | undefined
-    for (const [owner, state] of this.#owners) {
-      const start = startOf(state)
-      const isBefore = !next || start < next.start || (start === next.start && usedBy(state) < usedBy(next.state))
-      if (isBefore && isServable(owner)) next = { owner, state, start }
-    }
+    const next = this.#next(isServable)
     const taken = next?.state.waiting.shift()
     if (!next || !taken) return undefined
     const { owner, state, start } = next
@@ -107,7 +110,28 @@ export class FairQueue<T> {
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
     this.#forgetIdle()
-    return { owner, item: taken.item }
+    return { owner, ...taken }
+  }
+
+  /** Puts an item that was taken out before all others of its owner, for another turn; no limit applies. */
+  putBack({ owner, item, cost }: Shifted<T>): void {
+    const state = this.#stateOf(owner)
+    for (const share of state.shares) {
+      share.start -= cost
+      share.waiting++
+    }
+    state.waiting.unshift({ item, cost })
+    this.#size++
+  }
+
+  #next(isServable: (owner: Owner) => boolean): Next<T> | undefined {
+    let next: Next<T> | undefined
+    for (const [owner, state] of this.#owners) {
+      const start = startOf(state)
+      const isBefore = !next || start < next.start || (start === next.start && usedBy(state) < usedBy(next.state))
+      if (isBefore && isServable(owner)) next = { owner, state, start }
+    }
+    return next
   }
 
   /** Adds to what an owner has used; negative gives back. Counts only while somebody waits: nobody is held against what held up nobody. */
@@ -132,6 +156,16 @@ export class FairQueue<T> {
       if (waiting.length === 0) this.#owners.delete(owner)
     }
     return removed
+  }
+
+  /** The state of an owner who gets an item. */
+  #stateOf(owner: Owner): OwnerState<T> {
+    let state = this.#owners.get(owner)
+    if (!state) {
+      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [] }
+      this.#owners.set(owner, state)
+    }
+    return state
   }
 
   /** A share, which starts no earlier than now when nobody waits for it. */

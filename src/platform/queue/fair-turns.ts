@@ -9,7 +9,8 @@ import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
 const TICK_BUDGET_MS = 4
 
 interface Piece {
-  readonly run: () => void
+  /** True when nothing of it is left. */
+  readonly run: () => boolean
   readonly refuse: () => void
 }
 
@@ -42,13 +43,21 @@ export class FairTurns {
 
   /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws. */
   run<T>(owner: Owner, piece: () => T): Promise<T> {
+    return this.runSteps(owner, { next: () => ({ done: true, value: piece() }) })
+  }
+
+  /** Runs work that yields between its pieces. The works of one owner run one after the other, so at most one of them is half done. */
+  runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#overload())
       const run = () => {
         try {
-          resolve(piece())
+          const { done, value } = steps.next()
+          if (done) resolve(value)
+          return done === true
         } catch (error) {
           reject(error)
+          return true
         }
       }
       if (!this.#queue.push(owner, { run, refuse }, 0)) return refuse()
@@ -68,7 +77,7 @@ export class FairTurns {
     for (let nowMs = startMs; nowMs - startMs < TICK_BUDGET_MS; ) {
       const next = this.#queue.shift()
       if (!next) break
-      next.item.run()
+      if (!next.item.run()) this.#queue.putBack(next)
       const endMs = this.#clock.monotonicMs()
       this.#queue.charge(next.owner, Math.max(endMs - nowMs, MIN_COST_MS))
       nowMs = endMs

@@ -1,11 +1,11 @@
 /**
  * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock: the same message and key
- * always give the same bytes, so no t= and x= tags. Canonicalisation is nodemailer's; the header is put together here because nodemailer's own
- * signer cannot name a field once more than it occurs. Never changes the message it is given and never talks to the network.
+ * always give the same bytes, so no t= and x= tags. Canonicalisation of fields is nodemailer's; the header is put together here because nodemailer's
+ * own signer cannot name a field once more than it occurs. Never changes the message it is given and never talks to the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
-import RelaxedBody from 'nodemailer/lib/dkim/relaxed-body'
 import nodemailerSign from 'nodemailer/lib/dkim/sign'
+import { RelaxedBodyHash } from './body-hash.ts'
 
 /** The fields signed when present, RFC 6376 §5.4.1 and what mailbox providers ask of bulk senders (RFC 8058 §4, Feedback-ID). */
 export const SIGNED_HEADER_NAMES: readonly string[] = [
@@ -45,45 +45,52 @@ interface HeaderField {
   readonly line: string
 }
 
-const CRLF = Buffer.from('\r\n')
 const END_OF_HEADER = Buffer.from('\r\n\r\n')
 const LONGEST_LINE = 76
 const TAG_DOMAIN = /^[A-Za-z0-9.-]+$/
 const TAG_SELECTOR = /^[A-Za-z0-9._-]+$/
 
 /**
- * The message with a DKIM-Signature field before its first. Every instance of a signed field is signed, and From is listed once more than it
- * occurs, so that nobody can add another (RFC 6376 §8.15). Throws when the message has no From, the key is not RSA or a tag value could not stand
- * in a tag list: each is a bug of the caller.
- *
+ * The message with a DKIM-Signature field before its first; throws as `signatureFor` does.
  * @param message complete message with CRLF line ends
  */
 export function signMessage(message: Uint8Array, options: SignOptions): Uint8Array {
+  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
+  const end = bytes.indexOf(END_OF_HEADER)
+  const hash = new RelaxedBodyHash()
+  if (end !== -1) hash.update(bytes.subarray(end + END_OF_HEADER.length))
+  return Buffer.concat([signatureFor(end === -1 ? bytes : bytes.subarray(0, end), hash.digest(), options), bytes])
+}
+
+/**
+ * The DKIM-Signature field, with its CRLF, to stand before the first field of a message. Every instance of a signed field is signed, and From is
+ * listed once more than it occurs, so that nobody can add another (RFC 6376 §8.15). Throws when the message has no From, the key is not RSA or a tag
+ * value could not stand in a tag list: each is a bug of the caller.
+ *
+ * @param header with CRLF line ends
+ * @param bodyHash of RelaxedBodyHash
+ */
+export function signatureFor(header: Buffer, bodyHash: string, options: SignOptions): Buffer {
   if (options.privateKey.asymmetricKeyType !== 'rsa') throw new Error('DKIM signing takes an RSA key')
   if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain is not in A-labels')
   if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has a character it cannot have')
 
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
-  const { fields, body } = splitMessage(bytes)
-  const signed = selectFields(fields, options.headerNames ?? SIGNED_HEADER_NAMES)
-  const unsigned = signatureField(options, [...signed.map((field) => field.key), 'from'], hashBody(body))
+  const signed = selectFields(fieldsOf(header), options.headerNames ?? SIGNED_HEADER_NAMES)
+  const unsigned = signatureField(options, [...signed.map((field) => field.key), 'from'], bodyHash)
   // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without a CRLF.
   const canonical =
     signed.map(canonicalise).join('') + canonicalise({ key: 'dkim-signature', line: unsigned }).slice(0, -2)
   const signature = sign('sha256', Buffer.from(canonical, 'latin1'), options.privateKey).toString('base64')
-  return Buffer.concat([Buffer.from(`${unsigned}${foldBase64(signature)}\r\n`, 'latin1'), bytes])
+  return Buffer.from(`${unsigned}${foldBase64(signature)}\r\n`, 'latin1')
 }
 
-function splitMessage(message: Buffer): { fields: HeaderField[]; body: Buffer } {
-  const end = message.indexOf(END_OF_HEADER)
-  const header = message.toString('latin1', 0, end === -1 ? message.length : end)
-  const body = end === -1 ? message.subarray(message.length) : message.subarray(end + END_OF_HEADER.length)
+function fieldsOf(header: Buffer): HeaderField[] {
   const fields: HeaderField[] = []
-  for (const line of header.split(/\r\n(?![ \t])/)) {
+  for (const line of header.toString('latin1').split(/\r\n(?![ \t])/)) {
     const colon = line.indexOf(':')
     if (colon > 0) fields.push({ key: line.slice(0, colon).trim().toLowerCase(), line })
   }
-  return { fields, body }
+  return fields
 }
 
 /** The instances of each name from the last to the first, as verifiers take them. RFC 6376 §5.4.2. */
@@ -102,17 +109,6 @@ function selectFields(fields: readonly HeaderField[], names: readonly string[]):
 
 /** One field in relaxed form with its CRLF. RFC 6376 §3.4.2. */
 const canonicalise = (field: HeaderField): string => nodemailerSign.relaxedHeaders([field], field.key).headers
-
-/** The bh= value. RFC 6376 §3.4.4. */
-function hashBody(body: Buffer): string {
-  const hasher = new RelaxedBody({ hashAlgo: 'sha256' })
-  if (body.length > 0) {
-    hasher.updateHash(body)
-    // Ends an open last line, and is ignored like every empty line at the end where there is none.
-    hasher.updateHash(CRLF)
-  }
-  return hasher.bodyHash.digest('base64')
-}
 
 /** The signature field up to its open b= tag. */
 function signatureField(options: SignOptions, names: readonly string[], bodyHash: string): string {

@@ -1,7 +1,7 @@
 /**
- * @module Composes one message (RFC 5322, MIME) with nodemailer's MailComposer. Deterministic: the same input gives the same bytes, so a retry
- * sends what was sent before. Lines end in CRLF and have at most 998 octets; everything is 7-bit, except the headers of a message with an SMTPUTF8
- * address. Never opens a file or a URL, never reads the clock, and has no place for a Bcc field.
+ * @module Composes one message (RFC 5322, MIME) from encoded parts, with nodemailer's MailComposer for the header and the tree. Deterministic: the same
+ * input gives the same bytes, so a retry sends what was sent before. Lines end in CRLF and have at most 998 octets; everything is 7-bit, except the
+ * headers of a message with an SMTPUTF8 address. Never opens a file or a URL, never reads the clock, and has no place for a Bcc field.
  *
  * What MailComposer does that its input does not show:
  * - Order: custom fields first, then From, To, Cc, Reply-To, Subject, Message-ID, Date, MIME-Version, Content-Type.
@@ -16,13 +16,14 @@ import MailComposer from 'nodemailer/lib/mail-composer'
 import { encodeWord } from 'nodemailer/lib/mime-funcs'
 import { parseMailboxList } from '../address/parse.ts'
 import { sanitiseContentType, sanitiseFilename } from './attachment.ts'
-import { htmlToText } from './html-text.ts'
-import { serialiseTree } from './serialise.ts'
+import type { EncodedPart } from './encode.ts'
+import { type SerialisedMessage, serialiseTree } from './serialise.ts'
 
 export interface Attachment {
   readonly filename: string
   readonly contentType: string
-  readonly content: Uint8Array
+  /** In base64. */
+  readonly content: EncodedPart
 }
 
 export interface ComposeInput {
@@ -38,13 +39,11 @@ export interface ComposeInput {
   readonly messageId: string
   /** Further fields, in this order; values without CR, LF and NUL. Names that this function or MIME sets are refused. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  readonly text?: string
-  readonly html?: string
+  readonly text?: EncodedPart
+  readonly html?: EncodedPart
   readonly attachments: readonly Attachment[]
   /** The boundaries derive from it. */
   readonly boundarySeed: string
-  /** Whether HTML without a text gets a generated text part; true when left out. */
-  readonly textFromHtml?: boolean
 }
 
 const RESERVED_NAME = /^(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-.*)$/i
@@ -55,24 +54,27 @@ const FORBIDDEN_IN_VALUE = /[\r\n\0]/
 /** RFC 5322 §3.6.4, as far as it matters for the header's shape; the bound keeps the line under 998 octets. */
 const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
-/** `=_` can come out of neither quoted-printable nor base64, so no encoded body can hold a boundary. */
+/** `=_` can come out of neither quoted-printable nor base64, and no text that goes as it is has `=_T`: no body can hold a boundary. */
 const BOUNDARY_PREFIX = '=_T'
-// ASCII that does not go as it is: relays drop white space at line ends, mbox writers escape "From ", a boundary must not occur in a body, and
-// lines are kept short enough for any reader (76, where MailComposer draws the line too).
-const NEEDS_QUOTED_PRINTABLE = /[ \t]$|^From |=_T|^.{77}/m
 const LONG_WORD = /[^ \t]{900}/
 
 /**
- * The message as bytes, without a DKIM signature. Runs without waiting for anything; a promise so that a composer that does wait can take its
- * place. Rejects when the input breaks a rule its type cannot state (an unparsable mailbox, a line break in a field): a bug of the caller.
+ * The message without a DKIM signature; its body has the parts themselves, not copies. Throws when the input breaks a rule its type cannot state (an
+ * unparsable mailbox, a line break in a field): a bug of the caller.
  */
-export async function composeMessage(input: ComposeInput): Promise<Uint8Array> {
+export function composeMessage(input: ComposeInput): SerialisedMessage {
   if (!MESSAGE_ID.test(input.messageId)) throw new Error('the Message-ID is not of the form <id> in ASCII')
   if (Number.isNaN(input.date.getTime())) throw new Error('the Date is not a valid date')
   for (const [name, value] of input.headers) assertField(name, value)
   assertField('X-Subject', input.subject)
 
+  const leaves: EncodedPart[] = []
   const customNames = new Map(input.headers.map(([name]) => [name.toLowerCase(), name]))
+  /** MailComposer has the number of a part in place of its content, which it would look through. */
+  const leaf = (part: EncodedPart) => ({
+    content: part.pieces.length === 0 ? '' : String(leaves.push(part) - 1),
+    contentTransferEncoding: part.encoding === '7bit' ? (false as const) : part.encoding,
+  })
   const composer = new MailComposer({
     from: mailboxes([input.from]),
     to: mailboxes(input.to),
@@ -82,13 +84,12 @@ export async function composeMessage(input: ComposeInput): Promise<Uint8Array> {
     date: input.date,
     messageId: input.messageId,
     headers: input.headers.map(([key, value]) => ({ key, value: fieldValue(key, value) })),
-    alternatives: bodies(input),
-    attachments: input.attachments.map((attachment) => ({
-      filename: sanitiseFilename(attachment.filename),
-      contentType: sanitiseContentType(attachment.contentType),
+    alternatives: bodies(input).map(([contentType, part]) => ({ contentType, ...leaf(part) })),
+    attachments: input.attachments.map(({ filename, contentType, content }) => ({
+      filename: sanitiseFilename(filename),
+      contentType: sanitiseContentType(contentType),
       contentDisposition: 'attachment',
-      contentTransferEncoding: 'base64',
-      content: asBuffer(attachment.content),
+      ...leaf(content),
     })),
     boundaryPrefix: BOUNDARY_PREFIX,
     baseBoundary: createHash('sha256').update(input.boundarySeed).digest('hex').slice(0, 24),
@@ -97,7 +98,7 @@ export async function composeMessage(input: ComposeInput): Promise<Uint8Array> {
     // MailComposer writes names in its own case; the caller's is kept.
     normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
   })
-  return serialiseTree(composer.compile())
+  return serialiseTree(composer.compile(), ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }
 
 function assertField(name: string, value: string): void {
@@ -129,30 +130,12 @@ function foldable(value: string): string {
 const fieldValue = (name: string, value: string): string =>
   MESSAGE_ID_FIELD.test(name) && !ASCII_ONLY.test(value) ? encodeWord(value, 'Q', 52) : foldable(value)
 
-interface Body {
-  contentType: string
-  content: string
-  contentTransferEncoding: string | false
-}
-
 /** text/plain before text/html (RFC 2046 §5.1.4: the best last); an empty text when there is neither. */
-function bodies(input: ComposeInput): Body[] {
-  const { html, textFromHtml = true } = input
-  const text = input.text ?? (html === undefined ? '' : textFromHtml ? htmlToText(html) : undefined)
+function bodies({ text, html }: ComposeInput): (readonly [contentType: string, part: EncodedPart])[] {
   return [
-    ...(text === undefined ? [] : [body('text/plain; charset=utf-8', text)]),
-    ...(html === undefined ? [] : [body('text/html; charset=utf-8', html)]),
+    ...(text === undefined && html !== undefined ? [] : [['text/plain; charset=utf-8', text ?? EMPTY] as const]),
+    ...(html === undefined ? [] : [['text/html; charset=utf-8', html] as const]),
   ]
 }
 
-function body(contentType: string, text: string): Body {
-  const content = withCrlf(text)
-  // Saying it spares MailComposer from counting letters; for what is not ASCII it chooses quoted-printable or base64 by script.
-  const isQuoted = ASCII_ONLY.test(content) && NEEDS_QUOTED_PRINTABLE.test(content)
-  return { contentType, content, contentTransferEncoding: isQuoted ? 'quoted-printable' : false }
-}
-
-const withCrlf = (text: string): string =>
-  text.includes('\r') ? text.replace(/\r\n?|\n/g, '\r\n') : text.replaceAll('\n', '\r\n')
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+const EMPTY: EncodedPart = { encoding: '7bit', pieces: [] }

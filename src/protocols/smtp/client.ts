@@ -3,7 +3,7 @@
  * surely not accepted, or possibly accepted; never sends one again.
  */
 import { type Answer, isReply, type SmtpChannel, type SmtpTls } from './channel.ts'
-import { mailCommand, rcptCommand, refusalBeforeSending, type SmtpEnvelope } from './commands.ts'
+import { bytesOf, mailCommand, rcptCommand, refusalBeforeSending, type SmtpEnvelope } from './commands.ts'
 import { dataBlocks } from './dot-stuffing.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import type { SmtpFailure } from './failures.ts'
@@ -199,10 +199,10 @@ export class SmtpClient {
     return { kind: 'lost', phase: 'data', failure }
   }
 
-  async #sendBody(message: Uint8Array): Promise<TransactionResult> {
+  async #sendBody(message: readonly Uint8Array[]): Promise<TransactionResult> {
     const channel = this.#channel
     this.#phase = 'body'
-    channel.announce(`[message of ${message.byteLength} bytes]`)
+    channel.announce(`[message of ${bytesOf(message)} bytes]`)
     const blocks = dataBlocks(message)
     let block = blocks.next()
     let flushed = true

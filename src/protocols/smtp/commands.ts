@@ -10,7 +10,8 @@ export interface SmtpEnvelope {
   /** The reverse-path without angle brackets; empty for the null sender. */
   readonly mailFrom: string
   readonly rcptTo: string
-  readonly message: Uint8Array
+  /** In pieces, which may begin and end anywhere: recipients of one email share that of its body. */
+  readonly message: readonly Uint8Array[]
   /** What SIZE declares; the length of `message` when absent. */
   readonly sizeBytes?: number
   /** Whether an address or a header of the message needs SMTPUTF8 (RFC 6531). */
@@ -66,7 +67,10 @@ export function refusalBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExt
   return undefined
 }
 
-const sizeOf = (envelope: SmtpEnvelope): number => envelope.sizeBytes ?? envelope.message.byteLength
+const sizeOf = (envelope: SmtpEnvelope): number => envelope.sizeBytes ?? bytesOf(envelope.message)
+
+export const bytesOf = (pieces: readonly Uint8Array[]): number =>
+  pieces.reduce((sum, piece) => sum + piece.byteLength, 0)
 
 const ASCII = /^[\x00-\x7f]*$/
 

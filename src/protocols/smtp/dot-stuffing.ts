@@ -6,7 +6,6 @@
 const CR = 13
 const LF = 10
 const DOT = 46
-const DOT_BYTES = Buffer.from('.')
 const DOT_AFTER_CRLF = Buffer.from('\r\n.')
 const END_AFTER_CRLF = Buffer.from('.\r\n')
 const END_OF_UNFINISHED_LINE = Buffer.from('\r\n.\r\n')
@@ -16,45 +15,69 @@ export const defaultBlockBytes = 64 * 1024
 
 /**
  * The blocks to write after a 354, the last of which ends in CRLF, dot, CRLF. A last line without CRLF gets one; an empty message is the final
- * dot alone. Blocks without a dot to double are views of `message`, except the last.
+ * dot alone. A block that is all of one piece and has no dot to double is a view of it.
  *
+ * @param pieces of the message, in order; they may begin and end anywhere
  * @param blockBytes how much of the message goes into one block, before doubling
  */
 export function* dataBlocks(
-  message: Uint8Array,
+  pieces: readonly Uint8Array[],
   blockBytes: number = defaultBlockBytes,
 ): Generator<Uint8Array, void, void> {
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
-  const length = bytes.length
-  let nextDot = bytes[0] === DOT ? 0 : dotAfter(bytes, 0)
-  let start = 0
-  do {
-    const end = Math.min(start + blockBytes, length)
-    const isLast = end === length
-    if (nextDot >= end && !isLast) yield bytes.subarray(start, end)
-    else {
-      const pieces: Uint8Array[] = []
-      let from = start
-      while (nextDot < end) {
-        pieces.push(bytes.subarray(from, nextDot), DOT_BYTES)
-        from = nextDot
-        nextDot = dotAfter(bytes, nextDot)
+  let block: Uint8Array[] = []
+  let length = 0
+  const stuffing = new DotStuffing()
+  for (const piece of pieces) {
+    for (let from = 0; from < piece.length; ) {
+      if (length === blockBytes) {
+        yield joined(block)
+        block = []
+        length = 0
       }
-      pieces.push(bytes.subarray(from, end))
-      if (isLast) pieces.push(endsWithCrlf(bytes) ? END_AFTER_CRLF : END_OF_UNFINISHED_LINE)
-      yield Buffer.concat(pieces)
+      const taken = piece.subarray(from, from + blockBytes - length)
+      block.push(stuffing.next(taken))
+      length += taken.length
+      from += taken.length
     }
-    start = end
-  } while (start < length)
+  }
+  block.push(stuffing.isAtLineStart ? END_AFTER_CRLF : END_OF_UNFINISHED_LINE)
+  yield Buffer.concat(block)
 }
 
-/** Where the next dot at the start of a line is after the offset `from`; Infinity when there is none. */
-function dotAfter(bytes: Buffer, from: number): number {
-  const found = bytes.indexOf(DOT_AFTER_CRLF, from)
-  return found === -1 ? Number.POSITIVE_INFINITY : found + 2
-}
+const joined = (block: readonly Uint8Array[]): Uint8Array =>
+  block.length === 1 && block[0] ? block[0] : Buffer.concat(block)
 
-function endsWithCrlf(bytes: Buffer): boolean {
-  const length = bytes.length
-  return length === 0 || (bytes[length - 1] === LF && bytes[length - 2] === CR)
+class DotStuffing {
+  // The message begins at the start of a line.
+  #beforeLast = CR
+  #last = LF
+
+  get isAtLineStart(): boolean {
+    return this.#beforeLast === CR && this.#last === LF
+  }
+
+  /** What follows in the message, with dots doubled; the octets themselves when there is none to double. */
+  next(octets: Uint8Array): Uint8Array {
+    const bytes = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength)
+    const mayBegin = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)
+    const stuffed = mayBegin || bytes.includes(DOT_AFTER_CRLF) ? this.#doubled(bytes) : bytes
+    this.#beforeLast = (bytes.length > 1 ? bytes.at(-2) : this.#last) ?? 0
+    this.#last = bytes.at(-1) ?? 0
+    return stuffed
+  }
+
+  #doubled(bytes: Buffer): Buffer {
+    const out = Buffer.allocUnsafe(bytes.length * 2)
+    let at = 0
+    let beforeLast = this.#beforeLast
+    let last = this.#last
+    for (let i = 0; i < bytes.length; i++) {
+      const octet = bytes[i] ?? 0
+      if (octet === DOT && last === LF && beforeLast === CR) out[at++] = DOT
+      out[at++] = octet
+      beforeLast = last
+      last = octet
+    }
+    return out.subarray(0, at)
+  }
 }

@@ -54,12 +54,15 @@ async function dial({ host, port }: CaptureServer): Promise<SmtpClient> {
 
 const send = (
   client: SmtpClient,
-  given: { mailFrom?: string; rcptTo?: string; message?: Uint8Array; sizeBytes?: number; smtpUtf8?: boolean } = {},
+  {
+    message,
+    ...given
+  }: { mailFrom?: string; rcptTo?: string; message?: Uint8Array; sizeBytes?: number; smtpUtf8?: boolean } = {},
 ): Promise<TransactionResult> =>
   client.send({
     mailFrom: returnPath(12),
     rcptTo: 'bob@x.test',
-    message: Buffer.from('Subject: Hello\r\n\r\nHello.\r\n'),
+    message: [message ?? Buffer.from('Subject: Hello\r\n\r\nHello.\r\n')],
     smtpUtf8: false,
     eightBit: false,
     beforeBody: async () => undefined,

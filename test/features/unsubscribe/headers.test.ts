@@ -9,9 +9,9 @@ import { parseUuid } from '#platform/ids.ts'
 import { verpTag } from '#protocols/address/verp.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
-import { composeMessage } from '#protocols/mime/compose.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { plainInput } from '#test/protocols/mime/sample.ts'
+import { composeWhole } from '#test/support/compose.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 let service: EmailApi
@@ -95,7 +95,7 @@ test('composed and signed, the longest fields stand in lines of at most 998 octe
   const mailbox = `u-${'a'.repeat(32)}@${'send.'.repeat(48)}signed.test`
   const host = `${'host.'.repeat(50)}test`
   const values = [`<mailto:${mailbox}?subject=${token}>, <https://${host}/u/${token}>`, 'List-Unsubscribe=One-Click']
-  const message = await composeMessage({
+  const message = composeWhole({
     ...plainInput,
     headers: [
       ['X-First', '1'],

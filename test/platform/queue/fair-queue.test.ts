@@ -101,3 +101,22 @@ test('use counts for all shares of an owner: neither many networks at one accoun
   expect(served[20]).toBe('others')
   expect(served.slice(0, served.indexOf('to the attacked')).filter((item) => item === 'many networks').length).toBe(14)
 })
+
+test('to look at the next item changes no turn', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2']) queue.push('a', item)
+  queue.push('b', 'b1')
+  for (let i = 0; i < 3; i++) expect(queue.peek()).toBe('a1')
+  expect(queue.peek((owner) => owner !== 'a')).toBe('b1')
+  expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
+})
+
+test('what is put back comes before all others of its owner, and costs once', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2']) queue.push('a', item, 2)
+  for (const item of ['b1', 'b2']) queue.push('b', item, 2)
+  const taken = queue.shift()
+  if (taken) queue.putBack(taken)
+  expect([taken?.item, queue.size]).toEqual(['a1', 4])
+  expect(drain(queue)).toEqual(['b1', 'a1', 'b2', 'a2'])
+})

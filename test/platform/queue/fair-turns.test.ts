@@ -19,6 +19,37 @@ test('pieces of owners take turns by the time that they took', async () => {
   expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2', 'c4', 'd3'])
 })
 
+test('works in steps take turns by owner, and those of one owner run one after the other', async () => {
+  const clock = new ManualClock(0)
+  const turns = new FairTurns({ clock, overload })
+  const order: string[] = []
+  function* work(name: string, steps: number): Generator<void, string> {
+    for (let step = 1; step <= steps; step++) {
+      order.push(`${name}.${step}`)
+      clock.advance(10)
+      if (step < steps) yield
+    }
+    return name
+  }
+  function* broken(): Generator<void, string> {
+    yield
+    throw new Error('its own')
+  }
+  const values = await Promise.allSettled([
+    turns.runSteps('a', work('a1', 3)),
+    turns.runSteps('a', work('a2', 2)),
+    turns.runSteps('b', work('b1', 2)),
+    turns.runSteps('c', broken()),
+  ])
+  expect(order).toEqual(['a1.1', 'b1.1', 'a1.2', 'b1.2', 'a1.3', 'a2.1', 'a2.2'])
+  expect(values.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
+    'a1',
+    'a2',
+    'b1',
+    'its own',
+  ])
+})
+
 test('between two long pieces the event loop does everything else', async () => {
   const clock = new ManualClock(0)
   const turns = new FairTurns({ clock, overload })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { SIGNED_HEADER_NAMES, signMessage } from '#protocols/dkim/sign.ts'
-import { composeMessage } from '#protocols/mime/compose.ts'
+import { composeWhole } from '#test/support/compose.ts'
 import { seededRandom, trickyInput } from '../mime/sample.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from './verifiers.ts'
 
@@ -82,7 +82,7 @@ function arrived(signed: Uint8Array): Uint8Array {
   return bytes.subarray(-2).equals(Buffer.from('\r\n')) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')])
 }
 
-const composed = await Promise.all(Array.from({ length: 20 }, (_, number) => composeMessage(trickyInput(number))))
+const composed = await Promise.all(Array.from({ length: 20 }, (_, number) => composeWhole(trickyInput(number))))
 
 describe('signatures verify with mailauth', () => {
   test.each(Object.entries(corpus))('%s', async (_, unsigned) => {

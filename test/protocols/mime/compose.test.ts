@@ -3,14 +3,13 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
-import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
+import { composeWhole, type TestMessage } from '#test/support/compose.ts'
 import { plainInput, trickyInput } from './sample.ts'
 
-const compose = async (change: Partial<ComposeInput> = {}): Promise<string> =>
-  Buffer.from(await composeMessage({ ...plainInput, ...change })).toString('latin1')
+const compose = async (change: Partial<TestMessage> = {}): Promise<string> =>
+  composeWhole({ ...plainInput, ...change }).toString('latin1')
 
-const parse = async (change: Partial<ComposeInput> = {}) =>
-  simpleParser(Buffer.from(await composeMessage({ ...plainInput, ...change })))
+const parse = async (change: Partial<TestMessage> = {}) => simpleParser(composeWhole({ ...plainInput, ...change }))
 
 /** What every message must be on the wire: CRLF only, 7-bit, lines of at most 998 octets, no blank line in a header. */
 function expectCleanLines(message: string): void {
@@ -48,7 +47,7 @@ test('a plain message is exactly this', async () => {
 })
 
 test('the same input gives the same bytes, and another seed other boundaries', async () => {
-  expect(await composeMessage(trickyInput(1))).toEqual(await composeMessage(trickyInput(1)))
+  expect(composeWhole(trickyInput(1))).toEqual(composeWhole(trickyInput(1)))
   const boundaries = async (boundarySeed: string) =>
     (await compose({ html: '<p>x</p>', boundarySeed })).match(/boundary="([^"]+)"/)?.[1]
   expect(await boundaries('a')).toMatch(/^=_T-[0-9a-f]{24}-Part_1$/)
@@ -58,7 +57,7 @@ test('the same input gives the same bytes, and another seed other boundaries', a
 test('200 tricky messages have clean lines and come back part by part', async () => {
   for (let number = 0; number < 200; number++) {
     const input = trickyInput(number)
-    const message = Buffer.from(await composeMessage(input))
+    const message = composeWhole(input)
     expectCleanLines(message.toString('latin1'))
     const parsed = await simpleParser(message, { skipTextToHtml: true, skipHtmlToText: true, skipTextLinks: true })
     expect(
@@ -147,7 +146,7 @@ describe('header fields', () => {
       { from: `${'n'.repeat(256)} <a@example.com>` },
       { from: `"${'\\"'.repeat(256)}" <a@example.com>` },
       { to: Array.from({ length: 50 }, (_, i) => `Person ${i} <${'p'.repeat(60)}${i}@example.com>`) },
-    ] satisfies Partial<ComposeInput>[])
+    ] satisfies Partial<TestMessage>[])
       expectCleanLines(await compose(change))
     expect((await parse({ subject: 'x'.repeat(5_000) })).subject).toBe('x'.repeat(5_000))
     expect((await parse({ subject: `a${' '.repeat(3_000)}b` })).subject).toBe('a b')
@@ -171,30 +170,17 @@ describe('header fields', () => {
     ['a mailbox with a line break', { to: ['a@example.com\r\nX: y'] }],
     ['a Message-ID without brackets', { messageId: 'a@example.com' }],
     ['a date that is none', { date: new Date(Number.NaN) }],
-  ] satisfies [string, Partial<ComposeInput>][])('%s is a bug of the caller', async (_, change) => {
+  ] satisfies [string, Partial<TestMessage>][])('%s is a bug of the caller', async (_, change) => {
     await expect(compose(change)).rejects.toThrow(Error)
   })
 })
 
 describe('bodies', () => {
-  test('HTML alone gets a generated text part before it, unless the caller says no', async () => {
-    const { text: _, ...noText } = plainInput
-    const html = '<h1>Hi</h1><p>See <a href="https://example.com/x">this</a></p>'
-    const types = (message: Uint8Array) =>
-      Buffer.from(message)
-        .toString()
-        .match(/(?<=Content-Type: )[^;]+/g)
-    const generated = await composeMessage({ ...noText, html })
-    expect(types(generated)).toEqual(['multipart/alternative', 'text/plain', 'text/html'])
-    expect((await simpleParser(Buffer.from(generated))).text?.trim()).toBe('Hi\n\nSee this <https://example.com/x>')
-    expect(types(await composeMessage({ ...noText, html, textFromHtml: false }))).toEqual(['text/html'])
-  })
-
   test('a lone attachment still has a text part beside it', async () => {
     const { text: _, ...noText } = plainInput
     const parsed = await simpleParser(
       Buffer.from(
-        await composeMessage({
+        composeWhole({
           ...noText,
           attachments: [{ filename: 'a.bin', contentType: 'x/y', content: new Uint8Array([0]) }],
         }),

@@ -1,7 +1,7 @@
 /** @module Inputs for composition tests: a plain one to vary, and a generator of tricky ones with a fixed seed. */
-import type { ComposeInput } from '#protocols/mime/compose.ts'
+import type { TestMessage } from '#test/support/compose.ts'
 
-export const plainInput: ComposeInput = {
+export const plainInput: TestMessage = {
   from: '"Acme, Inc." <news@example.com>',
   to: ['Jane <jane@example.net>'],
   cc: [],
@@ -71,7 +71,7 @@ const textOf = (random: (below: number) => number, pieces: number): string =>
   Array.from({ length: pieces }, () => SNIPPETS[random(SNIPPETS.length)]).join('')
 
 /** A message with everything at once; no two numbers give the same. */
-export function trickyInput(number: number): ComposeInput {
+export function trickyInput(number: number): TestMessage {
   const random = seededRandom(number)
   const line = (pieces: number) =>
     textOf(random, pieces)

@@ -11,7 +11,7 @@ const largeMessage = Buffer.alloc(72 * 350_000, `${'x'.repeat(70)}\r\n`)
 async function sendOne(script: SmtpScript, message: Uint8Array = helloMessage) {
   await using server = await startScriptedSmtp(script)
   await using client = await openSession(server)
-  const result = await client.send(transaction({ message }))
+  const result = await client.send(transaction({ message: [message] }))
   return { result, usable: client.usable, session: server.session }
 }
 
@@ -178,7 +178,7 @@ test('a peer that takes no more of the message for 3 minutes is uncertain', asyn
   await using server = await startScriptedSmtp({ stopsReading: true })
   await using client = await openSession(server, { clock })
   let result: unknown
-  client.send(transaction({ message: largeMessage })).then((value) => {
+  client.send(transaction({ message: [largeMessage] })).then((value) => {
     result = value
   })
   // A wait for a block begins anew with each block that the buffers still take: only a full one ends the transaction.
@@ -196,7 +196,7 @@ test('a refusal by a server that takes no more of the message is read at once', 
   const clock = new WatchedClock()
   await using server = await startScriptedSmtp({ stopsReading: true })
   await using client = await openSession(server, { clock })
-  const sending = client.send(transaction({ message: largeMessage }))
+  const sending = client.send(transaction({ message: [largeMessage] }))
   while (clock.waitsMs[0] !== 180_000) await oneTurn()
   server.session.say('552 5.3.4 too large')
   expect(await sending).toMatchObject({ kind: 'refused', phase: 'body', reply: { code: 552 } })
@@ -220,7 +220,7 @@ for (const tls of ['never', 'required'] as const) {
   test(`a message of 24 MiB arrives whole, and the session goes on (tls ${tls})`, async () => {
     await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'STARTTLS'] })
     await using client = await openSession(server, { tls })
-    expect((await client.send(transaction({ message: largeMessage }))).kind).toBe('accepted')
+    expect((await client.send(transaction({ message: [largeMessage] }))).kind).toBe('accepted')
     expect(server.session.messages[0]?.equals(largeMessage)).toBe(true)
     expect((await client.send(transaction())).kind).toBe('accepted')
   })

@@ -43,7 +43,7 @@ test('a name in the first line of the reply to EHLO is no extension', () => {
 })
 
 test('MAIL has only the parameters that are both offered and needed', () => {
-  const envelope = transaction({ mailFrom: 'a@b.test', message: Buffer.alloc(123) })
+  const envelope = transaction({ mailFrom: 'a@b.test', message: [Buffer.alloc(100), Buffer.alloc(23)] })
   const both = transaction({ ...envelope, smtpUtf8: true, eightBit: true })
   const all = offering('SIZE', '8BITMIME', 'SMTPUTF8')
   expect(mailCommand(both, all)).toBe('MAIL FROM:<a@b.test> SIZE=123 BODY=8BITMIME SMTPUTF8\r\n')
@@ -72,7 +72,7 @@ test('an address or a name that could smuggle a command throws', () => {
 })
 
 test('a message above the SIZE limit, or SMTPUTF8 to a server without it, is refused before sending', () => {
-  const envelope = transaction({ message: Buffer.alloc(101) })
+  const envelope = transaction({ message: [Buffer.alloc(101)] })
   expect(refusalBeforeSending(envelope, offering('SIZE 100'))).toEqual(
     makeReply(552, ['5.3.4 Not sent: the message has 101 bytes and the receiving server takes 100 at most']),
   )

@@ -1,8 +1,12 @@
 import { expect, test } from 'bun:test'
 import { dataBlocks } from '#protocols/smtp/dot-stuffing.ts'
 
-const sent = (message: string, blockBytes?: number) =>
-  Buffer.concat([...dataBlocks(Buffer.from(message, 'latin1'), blockBytes)]).toString('latin1')
+const sent = (message: string, blockBytes?: number, pieceBytes = message.length) => {
+  const bytes = Buffer.from(message, 'latin1')
+  const pieces: Buffer[] = []
+  for (let from = 0; from < bytes.length; from += pieceBytes) pieces.push(bytes.subarray(from, from + pieceBytes))
+  return Buffer.concat([...dataBlocks(pieces, blockBytes)]).toString('latin1')
+}
 
 test.each([
   ['an empty message', '', '.\r\n'],
@@ -19,9 +23,10 @@ test.each([
   ['a dot as the last octet', 'a\r\n.', 'a\r\n..\r\n.\r\n'],
   ['dots elsewhere', 'a.b\r\nc.\r\n', 'a.b\r\nc.\r\n.\r\n'],
   ['lines of dots only', '.\r\n.\r\n.\r\n', '..\r\n..\r\n..\r\n.\r\n'],
-])('%s is sent right, whatever the size of the blocks', (_, message, expected) => {
+])('%s is sent right, whatever the size of the blocks and of the pieces', (_, message, expected) => {
   for (let blockBytes = 1; blockBytes <= message.length + 1; blockBytes++)
-    expect(sent(message, blockBytes)).toBe(expected)
+    for (let pieceBytes = 1; pieceBytes <= message.length + 1; pieceBytes++)
+      expect(sent(message, blockBytes, pieceBytes)).toBe(expected)
   expect(sent(message)).toBe(expected)
 })
 
@@ -35,14 +40,14 @@ test('a message of many blocks comes out as went in when the dots are taken back
 
 test('blocks without a dot to double are views of the message, not copies', () => {
   const message = Buffer.alloc(10_000, 'a')
-  const blocks = [...dataBlocks(message, 1000)]
+  const blocks = [...dataBlocks([message], 1000)]
   expect(blocks).toHaveLength(10)
   expect(blocks.filter((block) => block.buffer === message.buffer)).toHaveLength(9)
 })
 
 test('a message that is a view into a larger buffer sends its own octets only', () => {
   const whole = Buffer.from('\r\n.before.after\r\n.')
-  expect(Buffer.concat([...dataBlocks(new Uint8Array(whole.buffer, whole.byteOffset + 3, 6))]).toString()).toBe(
+  expect(Buffer.concat([...dataBlocks([new Uint8Array(whole.buffer, whole.byteOffset + 3, 6)])]).toString()).toBe(
     'before\r\n.\r\n',
   )
 })

@@ -62,7 +62,7 @@ test('smtp-server takes 5 MiB over STARTTLS with AUTH, octet for octet, and refu
   const line = (i: number) => `${'.'.repeat(i % 3)}${i} ${'ä'.repeat(i % 40)}\r\n`
   let message = Buffer.from(Array.from({ length: 110_000 }, (_, i) => line(i)).join(''))
   message = Buffer.concat([message.subarray(0, 5 * 1024 * 1024 - 2), Buffer.from('\r\n')])
-  const result = await client.send(transaction({ message, eightBit: true }))
+  const result = await client.send(transaction({ message: [message], eightBit: true }))
   expect(result).toMatchObject({ kind: 'accepted', reply: { code: 250 } })
   expect(await client.send(transaction({ rcptTo: 'nobody@example.test' }))).toMatchObject({
     kind: 'refused',
@@ -70,7 +70,7 @@ test('smtp-server takes 5 MiB over STARTTLS with AUTH, octet for octet, and refu
     reply: { code: 550 },
   })
   const empty = Buffer.alloc(0)
-  expect((await client.send(transaction({ message: empty, mailFrom: '' }))).kind).toBe('accepted')
+  expect((await client.send(transaction({ message: [empty], mailFrom: '' }))).kind).toBe('accepted')
   const common = { to: ['user@example.test'], user: 'sender', secure: true }
   expect(server.received.map(({ message: bytes, ...rest }) => ({ ...rest, bytes: bytes.length }))).toEqual([
     { ...common, from: 'bounce@sender.test', bytes: 5 * 1024 * 1024 },

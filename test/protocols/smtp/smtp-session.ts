@@ -34,7 +34,7 @@ export function transaction(changes: Partial<SmtpTransaction> = {}): SmtpTransac
   return {
     mailFrom: 'bounce@sender.test',
     rcptTo: 'user@example.test',
-    message: helloMessage,
+    message: [helloMessage],
     smtpUtf8: false,
     eightBit: false,
     beforeBody: () => Promise.resolve(),

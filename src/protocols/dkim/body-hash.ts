@@ -1,0 +1,98 @@
+/**
+ * @module The hash of a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: white space at line ends is dropped, runs of it
+ * become one blank, empty lines at the end are ignored. What has neither, such as base64, is hashed as it is, at the speed of SHA-256.
+ */
+import { createHash } from 'node:crypto'
+
+const TAB = 9
+const LF = 10
+const CR = 13
+const SPACE = 32
+const CRLF = Buffer.from('\r\n')
+const EMPTY_LINE = Buffer.from('\r\n\r\n')
+/** Of a run of empty lines at once. */
+const EMPTY_LINES = Buffer.alloc(4096, CRLF)
+
+export class RelaxedBodyHash {
+  readonly #hash = createHash('sha256')
+  #lineHasContent = false
+  /** White space that counts only if something follows it in its line. */
+  #isBlankPending = false
+  #isCrPending = false
+  /** They count only if something follows them. */
+  #emptyLineCount = 0
+
+  /** @param piece of a body with CRLF line ends; it may begin and end anywhere */
+  update(piece: Buffer): void {
+    if (this.#isAtLineStart && isCanonical(piece)) {
+      this.#addEmptyLines()
+      this.#hash.update(piece)
+    } else this.#canonicalise(piece)
+  }
+
+  /** The bh= value. Ends an open last line. */
+  digest(): string {
+    if (!this.#isAtLineStart) this.#canonicalise(CRLF)
+    return this.#hash.digest('base64')
+  }
+
+  get #isAtLineStart(): boolean {
+    return !this.#lineHasContent && !this.#isBlankPending && !this.#isCrPending
+  }
+
+  #canonicalise(piece: Buffer): void {
+    // Each octet at most twice, a bare LF as CRLF; and a blank and a CR that are left from the piece before.
+    const out = Buffer.allocUnsafe(piece.length * 2 + 2)
+    let at = 0
+    for (let i = 0; i < piece.length; i++) {
+      const octet = piece[i] ?? 0
+      if (octet === LF) {
+        if (this.#lineHasContent) {
+          out[at++] = CR
+          out[at++] = LF
+        } else this.#emptyLineCount++
+        this.#lineHasContent = this.#isBlankPending = this.#isCrPending = false
+        continue
+      }
+      // A CR without its LF is content.
+      if (this.#isCrPending) at = this.#addContent(out, at, CR)
+      this.#isCrPending = octet === CR
+      if (octet === SPACE || octet === TAB) this.#isBlankPending = true
+      else if (octet !== CR) at = this.#addContent(out, at, octet)
+    }
+    this.#hash.update(out.subarray(0, at))
+  }
+
+  /** Puts an octet behind what it makes count, and says where the next one goes. */
+  #addContent(out: Buffer, from: number, octet: number): number {
+    let at = from
+    if (this.#emptyLineCount > 0) {
+      this.#hash.update(out.subarray(0, at))
+      at = 0
+      this.#addEmptyLines()
+    }
+    if (this.#isBlankPending) out[at++] = SPACE
+    this.#isBlankPending = false
+    this.#lineHasContent = true
+    out[at++] = octet
+    return at
+  }
+
+  #addEmptyLines(): void {
+    while (this.#emptyLineCount > 0) {
+      const count = Math.min(this.#emptyLineCount, EMPTY_LINES.length / CRLF.length)
+      this.#hash.update(EMPTY_LINES.subarray(0, count * CRLF.length))
+      this.#emptyLineCount -= count
+    }
+  }
+}
+
+/** Whole lines without white space of which none is empty. */
+const isCanonical = (piece: Buffer): boolean =>
+  piece.length > CRLF.length &&
+  piece[0] !== CR &&
+  piece[piece.length - 2] === CR &&
+  piece[piece.length - 1] === LF &&
+  !piece.includes(SPACE) &&
+  !piece.includes(TAB) &&
+  !piece.includes(EMPTY_LINE)

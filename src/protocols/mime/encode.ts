@@ -1,0 +1,194 @@
+/**
+ * @module Content-Transfer-Encoding of parts that go out (RFC 2045 §6), in linear time whatever the part holds. Generators that yield between slices,
+ * so that a large part does not hold the event loop. Deterministic: the encoding depends on the octets alone, so every attempt sends the same bytes.
+ */
+
+/** The body of one MIME part as it goes on the wire. */
+export interface EncodedPart {
+  readonly encoding: '7bit' | 'quoted-printable' | 'base64'
+  /** Base64 ends in CRLF always, text as it was given. */
+  readonly pieces: readonly Buffer[]
+}
+
+/** How much is looked at or encoded between two yields: a fraction of a millisecond. */
+const SLICE_BYTES = 64 * 1024
+/** RFC 2045 §6.7 and §6.8. */
+const MAX_LINE_LENGTH = 76
+/** Of one line of base64. */
+const LINE_OCTETS = 57
+const BASE64_BLOCK_OCTETS = LINE_OCTETS * 1024
+
+const TAB = 9
+const LF = 10
+const CR = 13
+const SPACE = 32
+const EQUALS = 61
+const UPPER_F = 70
+const UNDERSCORE = 95
+const UPPER_T = 84
+const CRLF = Buffer.from('\r\n')
+const FROM = Buffer.from('From ')
+const HEX = Buffer.from('0123456789ABCDEF')
+
+/** 1 for what quoted-printable writes as it is, apart from line breaks. */
+const IS_LITERAL = new Uint8Array(256)
+IS_LITERAL.fill(1, SPACE, 127)
+IS_LITERAL[TAB] = 1
+IS_LITERAL[EQUALS] = 0
+
+/**
+ * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of any kind become CRLF.
+ * @param utf8 well-formed
+ */
+export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
+  const text = yield* withCrlf(asBuffer(utf8))
+  const { isSafe, escapedCount } = yield* survey(text)
+  if (isSafe) return { encoding: '7bit', pieces: text.length === 0 ? [] : [text] }
+  if (escapedCount * 2 <= text.length * BASE64_GROWTH)
+    return { encoding: 'quoted-printable', pieces: [yield* quotedPrintable(text, escapedCount)] }
+  return yield* encodeBase64([text])
+}
+
+/** By which fraction base64 is longer than what it encodes, line breaks included. */
+const BASE64_GROWTH = (4 * (MAX_LINE_LENGTH + 2)) / (3 * MAX_LINE_LENGTH) - 1
+
+/** A part in base64. @param content in pieces of any length, which are read one after the other */
+export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, EncodedPart> {
+  const pieces: Buffer[] = []
+  let block = Buffer.allocUnsafe(BASE64_BLOCK_OCTETS)
+  let filled = 0
+  for (const bytes of content) {
+    for (let from = 0; from < bytes.length; ) {
+      const taken = Math.min(bytes.length - from, block.length - filled)
+      block.set(bytes.subarray(from, from + taken), filled)
+      filled += taken
+      from += taken
+      if (filled < block.length) continue
+      pieces.push(base64Lines(block))
+      filled = 0
+      yield
+    }
+  }
+  block = block.subarray(0, filled)
+  if (filled > 0 || pieces.length === 0) pieces.push(base64Lines(block))
+  return { encoding: 'base64', pieces }
+}
+
+/** Full lines but for the last, each with its CRLF; a line break for nothing. */
+function base64Lines(block: Buffer): Buffer {
+  const digits = Buffer.from(block.toString('base64'), 'latin1')
+  const lineCount = Math.max(1, Math.ceil(digits.length / MAX_LINE_LENGTH))
+  const lines = Buffer.allocUnsafe(digits.length + lineCount * CRLF.length)
+  let at = 0
+  for (let line = 0; line < lineCount; line++) {
+    at += digits.copy(lines, at, line * MAX_LINE_LENGTH, (line + 1) * MAX_LINE_LENGTH)
+    lines[at++] = CR
+    lines[at++] = LF
+  }
+  return lines
+}
+
+/** The text with CRLF for every CR, LF and CRLF; the text itself when it has no other. */
+function* withCrlf(text: Buffer): Generator<void, Buffer> {
+  let missing = 0
+  for (let i = 0; i < text.length; ) {
+    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++)
+      if (text[i] === LF ? text[i - 1] !== CR : text[i] === CR && text[i + 1] !== LF) missing++
+    if (i < text.length) yield
+  }
+  if (missing === 0) return text
+  const normalised = Buffer.allocUnsafe(text.length + missing)
+  let at = 0
+  for (let i = 0; i < text.length; ) {
+    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
+      const octet = text[i] ?? 0
+      if (octet === LF && text[i - 1] !== CR) normalised[at++] = CR
+      normalised[at++] = octet
+      if (octet === CR && text[i + 1] !== LF) normalised[at++] = LF
+    }
+    if (i < text.length) yield
+  }
+  return normalised
+}
+
+/**
+ * What decides on the encoding of a text with CRLF. `isSafe`: it may go as it is. ASCII that may not: relays drop white space at line ends, mbox
+ * writers escape "From ", a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
+ */
+function* survey(text: Buffer): Generator<void, { isSafe: boolean; escapedCount: number }> {
+  let escapedCount = 0
+  let isSafe = true
+  let lineStart = 0
+  for (let i = 0; i < text.length; ) {
+    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
+      const octet = text[i] ?? 0
+      if (octet === CR) {
+        if (i - lineStart > MAX_LINE_LENGTH) isSafe = false
+        lineStart = i + 2
+      } else if (octet === LF) continue
+      else if (octet === EQUALS) {
+        escapedCount++
+        if (text[i + 1] === UNDERSCORE && text[i + 2] === UPPER_T) isSafe = false
+      } else if (IS_LITERAL[octet] === 0 || isWhiteSpaceAtLineEnd(text, i) || (i === lineStart && isFrom(text, i))) {
+        escapedCount++
+        isSafe = false
+      }
+    }
+    if (i < text.length) yield
+  }
+  if (text.length - lineStart > MAX_LINE_LENGTH) isSafe = false
+  return { isSafe, escapedCount }
+}
+
+const isWhiteSpaceAtLineEnd = (text: Buffer, at: number): boolean =>
+  (text[at] === SPACE || text[at] === TAB) && (at + 1 === text.length || text[at + 1] === CR)
+
+const isFrom = (text: Buffer, at: number): boolean =>
+  text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
+
+/** Soft line breaks stand neither in an escape nor in a character: some readers decode line by line. */
+function* quotedPrintable(text: Buffer, escapedCount: number): Generator<void, Buffer> {
+  // A soft line break, and the escape of a "From " behind it, for every line that is as short as a long character makes it.
+  const softLineCount =
+    Math.ceil((text.length + escapedCount * 2) / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
+  const out = Buffer.allocUnsafe(text.length + escapedCount * 2 + softLineCount * 5)
+  let at = 0
+  let column = 0
+  for (let i = 0; i < text.length; ) {
+    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
+      const octet = text[i] ?? 0
+      if (octet === CR || octet === LF) {
+        out[at++] = octet
+        column = 0
+        continue
+      }
+      const isLiteral = IS_LITERAL[octet] === 1 && !isWhiteSpaceAtLineEnd(text, i)
+      const width = isLiteral ? 1 : 3 * characterOctets(octet)
+      if (column + width > MAX_LINE_LENGTH - 1) {
+        out[at++] = EQUALS
+        out[at++] = CR
+        out[at++] = LF
+        column = 0
+      }
+      if (isLiteral && !(column === 0 && isFrom(text, i))) {
+        out[at++] = octet
+        column++
+      } else {
+        out[at++] = EQUALS
+        out[at++] = HEX[octet >> 4] ?? 0
+        out[at++] = HEX[octet & 15] ?? 0
+        column += 3
+      }
+    }
+    if (i < text.length) yield
+  }
+  return out.subarray(0, at)
+}
+
+const MAX_CHARACTER_OCTETS = 4
+
+/** How many octets of a character begin here (RFC 3629 §3); 1 within one, which has its place already. */
+const characterOctets = (octet: number): number =>
+  octet < 0xc0 ? 1 : octet < 0xe0 ? 2 : octet < 0xf0 ? 3 : MAX_CHARACTER_OCTETS
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -1,0 +1,28 @@
+/** @module Whole messages for tests that are about something else than how they are sent: parts encoded, composed and joined in one go. */
+import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
+import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
+
+export interface TestMessage extends Omit<ComposeInput, 'text' | 'html' | 'attachments'> {
+  readonly text?: string
+  readonly html?: string
+  readonly attachments: readonly { filename: string; contentType: string; content: Uint8Array }[]
+}
+
+/** What a generator returns, at once. */
+export function finish<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+/** The message without a DKIM signature. */
+export function composeWhole({ text, html, attachments, ...fields }: TestMessage): Buffer {
+  const { header, body } = composeMessage({
+    ...fields,
+    ...(text !== undefined && { text: finish(encodeText(Buffer.from(text))) }),
+    ...(html !== undefined && { html: finish(encodeText(Buffer.from(html))) }),
+    attachments: attachments.map(({ content, ...rest }) => ({ ...rest, content: finish(encodeBase64([content])) })),
+  })
+  return Buffer.concat([header, ...body])
+}
