@@ -5,6 +5,7 @@
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { type PauseSource, setPaused, setResumed } from '../accounts/pause.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { record } from '../events/record.ts'
@@ -39,7 +40,7 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
     resourceId: accountUuid,
     metadata: { source, reason },
   })
-  tellChange(app, tx, accountId)
+  announceAccountChange(app, tx, accountId)
   return true
 }
 
@@ -50,13 +51,8 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   if (!setResumed(tx, accountId, now)) return false
   keepResumedFigures(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
-  tellChange(app, tx, accountId)
+  announceAccountChange(app, tx, accountId)
   // Broadcasts that could not go on look again now and then; this is when.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true
-}
-
-function tellChange(app: App, tx: Tx, accountId: number): void {
-  app.accountChanged.emit({ accountId })
-  tx.afterCommit(() => app.accountChanged.emit({ accountId }))
 }

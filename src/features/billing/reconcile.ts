@@ -9,6 +9,7 @@ import type { Actor, App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, seconds } from '#platform/units.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { planOfPrice } from '../accounts/plans.ts'
 import {
   type BillingState,
@@ -109,8 +110,7 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
           quota_held: after.quotaHeld,
         },
       })
-      app.accountChanged.emit({ accountId: current.accountId })
-      tx.afterCommit(() => app.accountChanged.emit({ accountId: current.accountId }))
+      announceAccountChange(app, tx, current.accountId)
     })
   })
 

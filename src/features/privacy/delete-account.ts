@@ -14,6 +14,7 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { closeAccount, emptyAccount, subAccountsOf } from '../accounts/close.ts'
 import { removeKeysOf } from '../api-keys/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
@@ -139,12 +140,8 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
     resourceId: own.accountUuid,
     metadata: { operation_id: uuid },
   })
-  // Inside the transaction as well: from here on no request is let in by a cache.
-  app.accountChanged.emit({ accountId: account.id })
-  tx.afterCommit(() => {
-    app.accountChanged.emit({ accountId: account.id })
-    app.removalDue.emit()
-  })
+  announceAccountChange(app, tx, account.id)
+  tx.afterCommit(() => app.removalDue.emit())
 }
 
 /** Deletions that are not complete, for the operator. */

@@ -9,6 +9,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { type Account, accountOfActor, findAccount, monthOf, usedInMonth } from '../accounts/accounts.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import {
@@ -170,11 +171,7 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       metadata: { ...(name !== undefined && { name }), ...standing },
     })
     auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
-    if (isSwitched) {
-      // Inside the transaction as well: from here on no cache lets one in.
-      app.accountChanged.emit({ accountId: account.id })
-      tx.afterCommit(() => app.accountChanged.emit({ accountId: account.id }))
-    }
+    if (isSwitched) announceAccountChange(app, tx, account.id)
     return getSubAccount(app, actor, id, tx.db)
   })
 }

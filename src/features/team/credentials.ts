@@ -46,7 +46,7 @@ export async function changePassword(
     if (user?.passwordHash !== checked.passwordHash)
       throw conflict('password_changed', 'The password was changed meanwhile; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
-    endOtherSessions(tx, user.id, sessionOf(actor))
+    endOtherSessions(app, tx, user.id, sessionOf(actor))
     tellAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
   attempts.forgetCodes(checked.email)

@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import type { Attempts } from './attempts.ts'
 import { verifyPassword } from './passwords.ts'
@@ -111,7 +112,7 @@ export function signIn(
   browser: Browser,
   how: 'password' | 'invitation',
 ): SignedIn {
-  if (browser.sessionId !== undefined) endSession(tx, browser.sessionId)
+  if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   noteLogin(tx, user.id, app.eventTime())
   return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
 }
@@ -162,7 +163,7 @@ export function sessionOf({ sessionId }: Actor): number {
 /** Ends the session by which the actor came. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.write((tx) => {
-    const id = endSession(tx, sessionOf(actor))
+    const id = endSession(app, tx, sessionOf(actor))
     if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
@@ -171,7 +172,7 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
   app.commit.write((tx) => {
     const found = findSession(tx.db, userOf(app, actor, tx.db).id, id)
     if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
-    endSession(tx, found)
+    endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
@@ -182,6 +183,7 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
     moveSession(tx, sessionOf(actor), found.accountId)
+    announceAccountChange(app, tx, actor.accountId)
     audit(
       app,
       tx,

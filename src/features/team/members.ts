@@ -3,6 +3,7 @@ import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { requireOwnerForOwners } from './roles.ts'
 import { dropMember, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'
@@ -27,6 +28,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     if (role === 'owner' || member.role === 'owner') requireOwnerForOwners(actor)
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
+    announceAccountChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.role_changed',
       resourceType: 'user',
@@ -45,6 +47,7 @@ export const removeMember = (app: App, actor: Actor, id: string): Promise<void> 
       requireOtherOwner(tx, actor, member)
     }
     dropMember(tx, actor.accountId, member)
+    announceAccountChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
       resourceType: 'user',

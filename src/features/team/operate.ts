@@ -2,6 +2,7 @@
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { tellAccounts } from './login.ts'
 import { changeRole } from './members.ts'
@@ -85,6 +86,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     const member = findMember(tx.db, actor.accountId, user.uuid)
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
     dropMember(tx, actor.accountId, member)
+    announceAccountChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
       resourceType: 'user',
@@ -105,7 +107,7 @@ export const switchTotpOff = (app: App, email: string): Promise<void> =>
 export const signOut = (app: App, email: string): Promise<number> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    const ended = endOtherSessions(tx, user.id)
+    const ended = endOtherSessions(app, tx, user.id)
     if (ended > 0) tellAccounts(app, tx, user, 'user.signed_out', undefined, as(user))
     return ended
   })

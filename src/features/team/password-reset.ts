@@ -129,7 +129,7 @@ export async function confirmReset(
 
 function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddress: string): void {
   storePassword(tx, user.id, passwordHash, app.eventTime())
-  endOtherSessions(tx, user.id)
+  endOtherSessions(app, tx, user.id)
   tellAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }
 
