@@ -81,7 +81,7 @@ export async function createSubAccount(app: App, actor: Actor, input: NewSubAcco
   // Looked at before the password is hashed, which is work, and again when it counts.
   requireMayHave(app, app.db, actor, input.monthlyQuota)
   if (findUserByEmail(app.db, email)) throw emailTaken()
-  const passwordHash = await hashPassword(input.password)
+  const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
     // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
     requireOpenAccount(tx.db, actor.accountId)

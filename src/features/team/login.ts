@@ -51,7 +51,7 @@ export const invalidLogin = (): AppError =>
 
 /** Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at once. */
 export async function login(app: App, attempts: Attempts, given: Credentials, browser: Browser): Promise<SignedIn> {
-  attempts.requireNetwork(browser.ipAddress)
+  attempts.requireNetwork(browser.ipAddress, given.email)
   const user = await checkPassword(app, attempts, given, browser)
   const signedIn = await app.commit.write((tx) => {
     const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
@@ -76,7 +76,7 @@ export async function checkPassword(
 ): Promise<User | undefined> {
   attempts.requireUser(email, ipAddress)
   const found = findUserByEmail(app.db, email)
-  const isRight = await verifyPassword(password, found?.passwordHash)
+  const isRight = await verifyPassword(password, found?.passwordHash, attempts.hashTurn(email, ipAddress))
   return isRight ? found : undefined
 }
 

@@ -48,7 +48,7 @@ export async function createUser(
   const email = parseUserEmail(input.email)
   const { role, name, password } = input
   if (password !== undefined) requireGoodPassword(password, email)
-  const passwordHash = password === undefined ? null : await hashPassword(password)
+  const passwordHash = password === undefined ? null : await hashPassword(password, 'operator')
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
     if (known && password !== undefined)

@@ -20,6 +20,7 @@ import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#pl
 import { days, hours, seconds } from '#platform/units.ts'
 import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { recordNetwork } from './known-networks.ts'
 import { ownerRefusal, roleRefusal, scopesOf } from './roles.ts'
 import { type Membership, type User, userActor } from './users.ts'
 
@@ -137,6 +138,7 @@ export function startSession(
   )
   if (!row) throw new Error('the session was not stored')
   announceEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
+  recordNetwork(tx, row.id, browser.ipAddress, now)
   audit(app, tx, userActor(user, membership, browser.ipAddress), {
     action: 'session.created',
     resourceType: 'session',
@@ -213,7 +215,10 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     if (noted.has(id)) return
     noted.add(id)
     app.commit
-      .write((tx) => void sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id))
+      .write((tx) => {
+        sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
+        recordNetwork(tx, id, ipAddress, now)
+      })
       // A full disk: it is stored at the next use.
       .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
       .finally(() => noted.delete(id))
