@@ -2,10 +2,11 @@
  * @module Pauses an account and lets it go on: state, finding, event, audit entry and the notice that is due, in the caller's transaction. The only
  * ways to do so. Decides on no pause. Mail that waits is held and released by delivery, which is told by the account's state.
  */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { type PauseSource, setPaused, setResumed } from '../accounts/pause.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { record } from '../events/record.ts'

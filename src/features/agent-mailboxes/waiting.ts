@@ -2,6 +2,8 @@
  * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory, woken by what happened to their
  * mailbox and by the end of its nearest lease; the database is not asked meanwhile. Clients that go away, or lose their access, get no message.
  */
+
+import { listenForAccountChanges } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
@@ -72,7 +74,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
           const waiting = rooms.get(changed.mailboxId)
           if (waiting) void serve(waiting)
         }),
-        app.accountChanged.listen(refuseRevoked),
+        listenForAccountChanges(app, refuseRevoked),
       ]
     return room
   }
@@ -109,7 +111,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     waiter.reject(unauthorized())
     return true
   }
-  const refuseRevoked = ({ accountId }: { readonly accountId: number }): void => {
+  const refuseRevoked = (accountId: number): void => {
     if (!byAccount.has(accountId)) return
     for (const room of [...rooms.values()])
       for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) refuseIfRevoked(waiter)

@@ -2,6 +2,7 @@
  * @module API keys: make, import, list, revoke, recognise. Only the SHA-256 of a key is stored. The only writer of `api_keys`.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
@@ -9,7 +10,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { hasScope, SCOPES } from './scopes.ts'
 

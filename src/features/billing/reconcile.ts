@@ -5,11 +5,11 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Stripe } from 'stripe'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, seconds } from '#platform/units.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { planOfPrice } from '../accounts/plans.ts'
 import {
   type BillingState,

@@ -6,6 +6,7 @@
  * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
@@ -14,7 +15,6 @@ import { prepared } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { closeAccount, emptyAccount, subAccountsOf } from '../accounts/close.ts'
 import { removeKeysOf } from '../api-keys/keys.ts'
 import { audit } from '../audit-logs/audit.ts'

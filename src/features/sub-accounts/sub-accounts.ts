@@ -3,13 +3,13 @@
  * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { type Account, accountOfActor, findAccount, monthOf, usedInMonth } from '../accounts/accounts.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import {

@@ -2,11 +2,12 @@
  * @module Signing in and out. Whatever is wrong or missing (user, password, code, membership) is the same 401 after the same work. Wrong attempts are counted
  * and logged; the audit log of an account tells them of users that exist, once a minute.
  */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import type { Attempts } from './attempts.ts'
 import { verifyPassword } from './passwords.ts'

@@ -1,9 +1,10 @@
 /** @module Changes of a team: roles, and who leaves it. An account that has owners keeps one. */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { requireOwnerForOwners } from './roles.ts'
 import { dropMember, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'

@@ -1,8 +1,9 @@
 /** @module What the operator does with users from the command line: make, list, let in by a link, sign out, take out of a team. */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { tellAccounts } from './login.ts'
 import { changeRole } from './members.ts'

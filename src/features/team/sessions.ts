@@ -3,6 +3,7 @@
  * used, and is asked of the database at every request, so that it is dead the moment it is ended, its user leaves the team or the account is switched off.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
@@ -18,7 +19,6 @@ import {
 } from '#platform/http/session.ts'
 import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import { announceAccountChange } from '../accounts/announce.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { recordNetwork } from './known-networks.ts'
 import { ownerRefusal, roleRefusal, scopesOf } from './roles.ts'

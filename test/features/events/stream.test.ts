@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
+import { announceAccountChange } from '#features/account-changes.ts'
 import { EVERY_TYPE } from '#features/events/feed.ts'
 import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/events/stream.ts'
 import { signOut } from '#features/team/operate.ts'
@@ -391,6 +392,21 @@ describe('a stream', () => {
     service.app.db.run('DELETE FROM api_keys WHERE id = (SELECT max(id) FROM api_keys)')
     await service.record('queued')
     expect(await stream.next()).toBeUndefined()
+  })
+
+  test('goes on when what would have revoked its key is undone', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    using stream = await service.open()
+    await service.record('queued')
+    const undone = app.commit.write((tx) => {
+      tx.db.run('DELETE FROM api_keys')
+      announceAccountChange(app, tx, actor.accountId)
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    await service.record('queued')
+    expect(await nextSeqs(stream, 2)).toEqual([1, 2])
   })
 
   describe('of a user who is signed in ends at once when', () => {
