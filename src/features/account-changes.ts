@@ -1,4 +1,7 @@
-/** @module Announces that who may act for an account, or whether it may send, has changed, and tells those who end what is open by it. */
+/**
+ * @module Announces that who may act for an account, or whether it may send, has changed, and tells those who end what
+ * is open by it.
+ */
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 
@@ -13,7 +16,10 @@ export function announceAccountChange(
   tx.afterCommit(() => accountChanged.emit({ accountId }))
 }
 
-/** Calls `onChanged` once a change is on disk: one that is undone must not end anything. Returns the function that stops listening. */
+/**
+ * Calls `onChanged` once a change is on disk: one that is undone must not end anything. Returns the function that stops
+ * listening.
+ */
 export const listenForAccountChanges = (
   { accountChanged, db }: Pick<App, 'accountChanged' | 'db'>,
   onChanged: (accountId: number) => void,

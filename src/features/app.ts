@@ -68,8 +68,8 @@ export interface App {
   /** Says that a broadcast was begun, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
   /**
-   * Emitted when who may act for an account, or whether it may send, has changed: caches forget it, and what revoked keys and sessions still read ends.
-   * Emitted inside the transaction and after it, by `announceAccountChange`.
+   * Emitted when who may act for an account, or whether it may send, has changed: caches forget it, and what revoked
+   * keys and sessions still read ends. Emitted inside the transaction and after it, by `announceAccountChange`.
    */
   readonly accountChanged: Signal<{ readonly accountId: number }>
   /** Says that parts of the content store may be referred to no more. */

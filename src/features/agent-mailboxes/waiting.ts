@@ -1,6 +1,7 @@
 /**
- * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory, woken by what happened to their
- * mailbox and by the end of its nearest lease; the database is not asked meanwhile. Clients that go away, or lose their access, get no message.
+ * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory,
+ * woken by what happened to their mailbox and by the end of its nearest lease; the database is not asked meanwhile.
+ * Clients that go away, or lose their access, get no message.
  */
 
 import { listenForAccountChanges } from '#features/account-changes.ts'

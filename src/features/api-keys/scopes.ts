@@ -29,7 +29,8 @@ export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
   scopes.has(scope) || scopes.has(ADMIN_SCOPE)
 
 /**
- * Throws 403 `insufficient_scope` unless the actor has a scope that the route alone does not need, but what is asked of it does.
+ * Throws 403 `insufficient_scope` unless the actor has a scope that the route alone does not need, but what is asked of
+ * it does.
  * @param purpose ends the sentence "which is needed …"
  */
 export function requireScope({ scopes }: Actor, scope: string, purpose: string): void {

@@ -90,9 +90,9 @@ const columnsOf = (list: ListFields): (string | number | null)[] => [
 ]
 
 /**
- * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403 `plan_limit_reached`, and `insufficient_scope` for a
- * welcome email of an actor who may not send; 422 for what cannot be, `template_error`
- * for parts of the welcome email that can never be rendered.
+ * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403
+ * `plan_limit_reached`, and `insufficient_scope` for a welcome email of an actor who may not send; 422 for what cannot
+ * be, `template_error` for parts of the welcome email that can never be rendered.
  */
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
   const { accountId } = actor

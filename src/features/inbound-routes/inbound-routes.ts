@@ -153,8 +153,9 @@ interface Wanted extends Omit<RouteInput, 'domainId' | 'pattern'> {
 }
 
 /**
- * Makes a route. 403 for one with a URL when the actor may not read received mail, 422 for a domain, pattern or URL that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type,
- * 409 `inbound_route_limit_reached`.
+ * Makes a route. 403 for one with a URL when the actor may not read received mail, 422 for a domain, pattern or URL
+ * that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type, 409
+ * `inbound_route_limit_reached`.
  */
 export async function createRoute(app: App, actor: Actor, input: RouteInput): Promise<InboundRoute> {
   wanted(app.db, actor, input)

@@ -1,7 +1,8 @@
 /**
- * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by user, in memory. Wrong passwords make the
- * next ones wait where they came from, so that an attacker locks nobody out; those for one user from everywhere are limited too. A user who signs in from a
- * network in which he was signed in before has limits of his own there. Wrong codes of the second factor count from everywhere: only who has the password
+ * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by
+ * user, in memory. Wrong passwords make the next ones wait where they came from, so that an attacker locks nobody out;
+ * those for one user from everywhere are limited too. A user who signs in from a network in which he was signed in
+ * before has limits of his own there. Wrong codes of the second factor count from everywhere: only who has the password
  * can give one.
  */
 import type { App } from '#features/app.ts'
@@ -48,7 +49,10 @@ const MOST_REMEMBERED = 100_000
 const LONGEST_KEY = 320
 /** The attempts for one user, from everywhere, are those of so many minutes of one network at once, then as many as those of one network. */
 const BURST_OF_USER_MINUTES = 5
-/** Limits of a /64, a /56 and a /48, in those of a /64: a customer may have a whole /48, but so do the offices of a company. */
+/**
+ * Limits of a /64, a /56 and a /48, in those of a /64: a customer may have a whole /48, but so do the offices of a
+ * company.
+ */
 const NETWORK_LIMITS = [1, 4, 16]
 const MAILS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const TELLING: Rate = { burst: 1, ratePerSecond: 1 / 60 }

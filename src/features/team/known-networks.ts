@@ -1,6 +1,7 @@
 /**
- * @module The networks in which users have been signed in, also after they signed out. Attempts to sign in from there have limits and a queue of their own
- * (attempts.ts, passwords.ts), so that an attack from elsewhere locks no known user out.
+ * @module The networks in which users have been signed in, also after they signed out. Attempts to sign in from there
+ * have limits and a queue of their own (attempts.ts, passwords.ts), so that an attack from elsewhere locks no known
+ * user out.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

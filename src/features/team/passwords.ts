@@ -1,6 +1,7 @@
 /**
- * @module Passwords: which are accepted, and their argon2id hashes. Hashing runs in the thread pool, a few at once for the whole process, because each takes
- * 19 MiB and a thread that the syncs of the database need too. Owners take turns; a request that finds the queue full is a 503. Never stores a password.
+ * @module Passwords: which are accepted, and their argon2id hashes. Hashing runs in the thread pool, a few at once for
+ * the whole process, because each takes 19 MiB and a thread that the syncs of the database need too. Owners take turns;
+ * a request that finds the queue full is a 503. Never stores a password.
  */
 import { availableParallelism } from 'node:os'
 import { systemClock } from '#platform/clock.ts'
@@ -43,7 +44,9 @@ const createPool = (concurrency: number): FairPool =>
 
 /** Who waits for a hash. */
 export interface HashTurn {
-  /** Is signed in, has a link, or comes from a network in which the user was signed in before: waits for no one else. */
+  /**
+   * Is signed in, has a link, or comes from a network in which the user was signed in before: waits for no one else.
+   */
   readonly isKnown: boolean
   /** Owners take turns: a user or an account, of unknown ones the network. */
   readonly owner: string

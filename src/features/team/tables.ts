@@ -102,7 +102,9 @@ export const sessions = sqliteTable(
   ],
 )
 
-/** A network in which a user has been signed in: attempts to sign in from there are not counted with those of others. */
+/**
+ * A network in which a user has been signed in: attempts to sign in from there are not counted with those of others.
+ */
 export const knownNetworks = sqliteTable(
   'known_networks',
   {

@@ -46,8 +46,9 @@ export interface WebhookInput {
 }
 
 /**
- * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422 for a URL that may not be
- * called and for events that do not exist, 403 `plan_limit_reached` and `insufficient_scope`, 409 `webhook_limit_reached`.
+ * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422
+ * for a URL that may not be called and for events that do not exist, 403 `plan_limit_reached` and `insufficient_scope`,
+ * 409 `webhook_limit_reached`.
  */
 export async function createWebhook(
   app: App,

@@ -53,8 +53,9 @@ const sql = prepared((db) => ({
 }))
 
 /**
- * Queues a delivery of the webhook again, due now. Throws 404, 403 when the actor may not read the mail that it carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such
- * events any more, 409 `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
+ * Queues a delivery of the webhook again, due now. Throws 404, 403 when the actor may not read the mail that it
+ * carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such events any more, 409
+ * `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
  * @param find finds the webhook of `id`
  */
 export async function replayDelivery(

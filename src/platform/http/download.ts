@@ -134,7 +134,9 @@ export interface StreamEvents {
   failed(error: unknown): void
 }
 
-/** Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error. */
+/**
+ * Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error.
+ */
 export function pacedStream(
   { clock }: Pick<Streaming, 'clock'>,
   slices: Iterable<Uint8Array>,

@@ -34,7 +34,10 @@ export const requestContext = (request: Request): RequestContext | undefined => 
 /** Address of the client: the peer, or what a trusted proxy says of it. Empty when the connection is gone. */
 export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''
 
-/** Whether the actor of a request has lost access since it began, by `mayStillAct` of the actor: asked before each piece of a long answer. */
+/**
+ * Whether the actor of a request has lost access since it began, by `mayStillAct` of the actor: asked before each piece
+ * of a long answer.
+ */
 export const isRevoked = (request: Request): boolean =>
   (contexts.get(request)?.actor as { mayStillAct?: () => boolean } | undefined)?.mayStillAct?.() === false
 
