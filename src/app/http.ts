@@ -117,7 +117,7 @@ export interface HttpOptions {
  * @param options.later gets work that goes on after its answer and never fails, to be waited for at the end
  */
 export function createRoutes(
-  { app, authenticator, captures, senderResolver }: OpenedApp,
+  { app, captures, senderResolver }: OpenedApp,
   {
     isStopping = () => false,
     ending = new AbortController().signal,
@@ -167,7 +167,7 @@ export function createRoutes(
     operationRoutes(app, {
       emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
     }),
-    apiKeyRoutes(app, authenticator),
+    apiKeyRoutes(app),
     authRoutes(app, people),
     teamRoutes(app),
     accountRoutes(app),

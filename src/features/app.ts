@@ -67,7 +67,10 @@ export interface App {
   readonly importDue: Signal<void>
   /** Says that a broadcast was begun, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
-  /** Says that who may act for an account, or whether it may send, has changed: what remembers that forgets it. Emitted inside the transaction and after it. */
+  /**
+   * Emitted when who may act for an account, or whether it may send, has changed: caches forget it, and what revoked
+   * keys and sessions still read ends. Emitted inside the transaction and after it, by `announceAccountChange`.
+   */
   readonly accountChanged: Signal<{ readonly accountId: number }>
   /** Says that parts of the content store may be referred to no more. */
   readonly contentDropped: Signal<void>

@@ -296,7 +296,7 @@ const settings = {
     10,
     1,
     100_000,
-    'Attempts to sign in, or requests for a new password, a minute from one address, of IPv6 a /64; from there for one user half of them.',
+    'Attempts to sign in, or requests for a new password, a minute from one address, of IPv6 a /64 (a /56 has 4, a /48 16 times as many); from there for one user half of them.',
   ),
   abusePlans: list(
     'Plans whose accounts are paused by their figures: a comma list of their names, or all.',

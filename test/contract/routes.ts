@@ -187,7 +187,11 @@ const removal = (path: string, scope: string, resource: Resource): Route => ({
 
 export const ROUTES: readonly Route[] = [
   listed('/v1/accounts', 'sub_accounts:manage'),
-  { ...get('/v1/accounts', 'sub_accounts:manage', { status: 201 }), method: 'POST', body: subAccount },
+  {
+    ...get('/v1/accounts', 'sub_accounts:manage', { status: 201, alsoScope: 'account:admin' }),
+    method: 'POST',
+    body: subAccount,
+  },
   get('/v1/accounts/{id}', 'sub_accounts:manage', { resource: 'sub-account' }),
   {
     ...get('/v1/accounts/{id}', 'sub_accounts:manage', { resource: 'sub-account' }),
@@ -209,7 +213,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ name: unique('key'), scopes: ['sub_accounts:manage'] }),
   },
   get('/v1/account', 'account:read'),
-  get('/v1/account/export', 'account:read', { shape: ['data', 'exported_at'], isOne: true }),
+  get('/v1/account/export', 'account:admin', { shape: ['data', 'exported_at'], isOne: true }),
   get('/v1/gdpr/export?email=ben@receiver.test', 'account:admin', { shape: ['data', 'exported_at'], isOne: true }),
   {
     ...get('/v1/gdpr/erase?email=nobody@receiver.test', 'account:admin', {
@@ -243,13 +247,17 @@ export const ROUTES: readonly Route[] = [
   get('/v1/agent-mailboxes/{id}/analytics', 'mailboxes:read', { resource: 'mailbox' }),
   get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:read', { resource: 'mailbox' }),
   {
-    ...get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:write', { resource: 'mailbox' }),
+    ...get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:write', {
+      alsoScope: 'emails:send',
+      resource: 'mailbox',
+    }),
     method: 'PATCH',
     body: () => ({ enabled: false }),
   },
   listed('/v1/agent-mailboxes/{id}/contacts', 'mailboxes:read', { resource: 'mailbox', paged: false }),
   listed('/v1/agent-mailboxes/{id}/messages', 'mailboxes:read', { resource: 'mailbox', paged: false }),
   get('/v1/agent-mailboxes/{id}/messages/next', 'mailboxes:write', {
+    alsoScope: 'mailboxes:read',
     resource: 'mailbox',
     shape: ['data', 'lease_expires_at', 'lease_token'],
     isOne: true,
@@ -272,7 +280,10 @@ export const ROUTES: readonly Route[] = [
     shape: 'none',
   }),
   {
-    ...get('/v1/agent-mailboxes/{id}/messages/{mid}/labels', 'mailboxes:write', { resource: 'mailbox-message' }),
+    ...get('/v1/agent-mailboxes/{id}/messages/{mid}/labels', 'mailboxes:write', {
+      alsoScope: 'mailboxes:read',
+      resource: 'mailbox-message',
+    }),
     method: 'PUT',
     body: () => ({ labels: [unique('label')] }),
   },
@@ -288,6 +299,7 @@ export const ROUTES: readonly Route[] = [
   }),
   {
     ...get('/v1/agent-mailboxes/{id}/messages/{mid}/reply', 'mailboxes:write', {
+      alsoScope: 'emails:send',
       resource: 'mailbox-message',
       status: 201,
     }),
@@ -420,10 +432,14 @@ export const ROUTES: readonly Route[] = [
   get('/v1/analytics/timeseries', 'analytics:read', { shape: ['data', 'period'] }),
   get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
   listed('/v1/inbound-routes', 'inbound:read'),
-  { ...get('/v1/inbound-routes', 'inbound:write', { status: 201 }), method: 'POST', body: inboundRoute },
+  {
+    ...get('/v1/inbound-routes', 'inbound:write', { status: 201, alsoScope: 'inbound:read' }),
+    method: 'POST',
+    body: inboundRoute,
+  },
   get('/v1/inbound-routes/{id}', 'inbound:read', { resource: 'inbound-route' }),
   {
-    ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route' }),
+    ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route', alsoScope: 'inbound:read' }),
     method: 'PUT',
     body: () => ({ priority: 10 }),
   },
@@ -431,13 +447,18 @@ export const ROUTES: readonly Route[] = [
   listed('/v1/inbound-routes/{id}/deliveries', 'inbound:read', { resource: 'inbound-route', paged: false }),
   {
     ...get('/v1/inbound-routes/{id}/deliveries/{delivery_id}/replay', 'inbound:write', {
+      alsoScope: 'inbound:read',
       resource: 'inbound-route-delivery',
       status: 202,
     }),
     method: 'POST',
   },
   {
-    ...get('/v1/inbound-routes/{id}/replay', 'inbound:write', { resource: 'inbound-route', status: 202 }),
+    ...get('/v1/inbound-routes/{id}/replay', 'inbound:write', {
+      alsoScope: 'inbound:read',
+      resource: 'inbound-route',
+      status: 202,
+    }),
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },

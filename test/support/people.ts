@@ -16,7 +16,7 @@ export interface Person {
 
 /** A user with PASSWORD who belongs to the team of the actor's account. */
 export async function createTestUser(app: App, actor: Actor, email: string, role: TeamRole): Promise<Person> {
-  hashed ??= hashPassword(PASSWORD)
+  hashed ??= hashPassword(PASSWORD, 'test')
   const passwordHash = await hashed
   const user = await app.commit.write((tx) => createUserWithPassword(app, tx, actor, { email, role, passwordHash }))
   return { user, email }

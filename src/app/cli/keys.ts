@@ -52,7 +52,7 @@ const list = operation('keys.list', ({ opened: { app } }, { account }: AccountOp
 
 const revoke = operation(
   'keys.revoke',
-  async ({ opened: { app, authenticator } }, input: AccountOption & { readonly key: string }) => {
+  async ({ opened: { app } }, input: AccountOption & { readonly key: string }) => {
     const actor = operatorOf(app, input.account)
     const keys = listApiKeys(app.db, actor.accountId)
     const found = keys.filter(
@@ -62,7 +62,7 @@ const revoke = operation(
     if (!key) throw notFound('api_key_not_found', 'There is no such API key; `tassis keys list` shows all.')
     if (found.length > 1)
       throw conflict('api_key_ambiguous', 'Several keys begin like this; give the ID that `tassis keys list` shows.')
-    await revokeApiKey(app, authenticator, actor, key.id)
+    await revokeApiKey(app, actor, key.id)
     return shownKey(key)
   },
 )

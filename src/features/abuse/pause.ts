@@ -2,6 +2,8 @@
  * @module Pauses an account and lets it go on: state, finding, event, audit entry and the notice that is due, in the caller's transaction. The only
  * ways to do so. Decides on no pause. Mail that waits is held and released by delivery, which is told by the account's state.
  */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -39,7 +41,7 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
     resourceId: accountUuid,
     metadata: { source, reason },
   })
-  tellChange(app, tx, accountId)
+  announceAccountChange(app, tx, accountId)
   return true
 }
 
@@ -50,13 +52,8 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   if (!setResumed(tx, accountId, now)) return false
   keepResumedFigures(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
-  tellChange(app, tx, accountId)
+  announceAccountChange(app, tx, accountId)
   // Broadcasts that could not go on look again now and then; this is when.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true
-}
-
-function tellChange(app: App, tx: Tx, accountId: number): void {
-  app.accountChanged.emit({ accountId })
-  tx.afterCommit(() => app.accountChanged.emit({ accountId }))
 }

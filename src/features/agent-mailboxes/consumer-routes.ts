@@ -60,10 +60,10 @@ export const consumerRoutes = (app: App, rooms: WaitingRooms) =>
         detail: {
           summary: 'Get the next message',
           description:
-            'The oldest message that no consumer holds, leased to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for one to come; 408 when none does. Acknowledge it when you are done, or it is given again. It changes who holds the message, hence the scope.',
+            'The oldest message that no consumer holds, leased to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for one to come; 408 when none does. Acknowledge it when you are done, or it is given again. It changes who holds the message, hence the scopes.',
           tags,
           ...refuses({ 408: ['no_message', 'No message came in this time; ask again.'] }),
-          ...requires('mailboxes:write'),
+          ...requires('mailboxes:write', 'mailboxes:read'),
           ...changesByGet,
         },
       },

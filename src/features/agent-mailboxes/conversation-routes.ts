@@ -99,7 +99,7 @@ export const conversationRoutes = (app: App) => {
             'Sends an email from the mailbox, in the thread of the message. It counts and is refused as every send; answers when it is on disk.',
           tags,
           ...REPLY_PARAMETERS,
-          ...requires('mailboxes:write'),
+          ...requires('mailboxes:write', 'emails:send'),
         },
       },
     )
@@ -129,7 +129,7 @@ export const conversationRoutes = (app: App) => {
           description:
             'Each sender is answered once a day at most, and no automatic message, mailing list or forged sender ever is (RFC 3834). The mailbox shows it as `auto_responder`.',
           tags,
-          ...requires('mailboxes:write'),
+          ...requires('mailboxes:write', 'emails:send'),
         },
       },
     )

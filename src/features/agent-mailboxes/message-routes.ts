@@ -132,7 +132,8 @@ export const messageRoutes = (app: App) =>
           summary: 'Label a message',
           description: 'The labels take the place of those it has; an empty list takes all away.',
           tags,
-          ...requires('mailboxes:write'),
+          // The answer has the bodies.
+          ...requires('mailboxes:write', 'mailboxes:read'),
         },
       },
     )

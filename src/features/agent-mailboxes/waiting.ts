@@ -1,7 +1,10 @@
 /**
- * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory, woken by what happened to their
- * mailbox and by the end of its nearest lease; the database is not asked meanwhile. Whoever goes away is forgotten, and gets no message.
+ * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory,
+ * woken by what happened to their mailbox and by the end of its nearest lease; the database is not asked meanwhile.
+ * Clients that go away, or lose their access, get no message.
  */
+
+import { listenForAccountChanges } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
@@ -59,17 +62,21 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
   const rooms = new Map<number, Room>()
   const byAccount = new Map<number, number>()
   let size = 0
-  let stopListening: (() => void) | undefined
+  let stopListening: (() => void)[] = []
 
   const roomOf = (mailboxId: number): Room => {
     const found = rooms.get(mailboxId)
     if (found) return found
     const room: Room = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
     rooms.set(mailboxId, room)
-    stopListening ??= app.mailboxChanged.listen((changed) => {
-      const waiting = rooms.get(changed.mailboxId)
-      if (waiting) void serve(waiting)
-    })
+    if (stopListening.length === 0)
+      stopListening = [
+        app.mailboxChanged.listen((changed) => {
+          const waiting = rooms.get(changed.mailboxId)
+          if (waiting) void serve(waiting)
+        }),
+        listenForAccountChanges(app, refuseRevoked),
+      ]
     return room
   }
 
@@ -96,8 +103,19 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     room.timer?.cancel()
     rooms.delete(room.mailboxId)
     if (rooms.size > 0) return
-    stopListening?.()
-    stopListening = undefined
+    for (const stop of stopListening) stop()
+    stopListening = []
+  }
+  const refuseIfRevoked = (waiter: Waiter): boolean => {
+    if (waiter.actor.mayStillAct?.() !== false) return false
+    waiter.leave()
+    waiter.reject(unauthorized())
+    return true
+  }
+  const refuseRevoked = (accountId: number): void => {
+    if (!byAccount.has(accountId)) return
+    for (const room of [...rooms.values()])
+      for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) refuseIfRevoked(waiter)
   }
   const refuseAll = (room: Room, error: () => unknown): void => {
     for (const waiter of [...room.waiters]) {
@@ -137,11 +155,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
         const now = clock.now()
         takeBackExpired(tx, room.mailboxId, now)
         for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
-          if (waiter.actor.mayStillAct?.() === false) {
-            waiter.leave()
-            waiter.reject(unauthorized())
-            continue
-          }
+          if (refuseIfRevoked(waiter)) continue
           // From here on its time does not run out: the message is its own once this is on disk.
           const lease = leaseOldest(tx, room.mailboxId, now)
           if (!lease) break

@@ -2,6 +2,7 @@
  * @module API keys: make, import, list, revoke, recognise. Only the SHA-256 of a key is stored. The only writer of `api_keys`.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
@@ -47,9 +48,7 @@ const sql = prepared((db) => ({
     `SELECT ${COLUMNS}, (deleted_at IS NULL AND disabled_at IS NULL) AS isOpen FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`,
   ),
   deleteAll: db.prepare('DELETE FROM api_keys WHERE account_id = ?'),
-  delete: db.prepare<{ hash: Uint8Array }, [Uint8Array, number]>(
-    'DELETE FROM api_keys WHERE uuid = ? AND account_id = ? RETURNING hash',
-  ),
+  delete: db.prepare('DELETE FROM api_keys WHERE uuid = ? AND account_id = ?'),
   used: db.prepare('UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?'),
 }))
 
@@ -125,27 +124,22 @@ function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
 }
 
 /** Removes a key. Throws 404 when the account has none with this id. */
-export async function revokeApiKey(app: App, authenticator: Authenticator, actor: Actor, id: string): Promise<void> {
+export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  const hash = await app.commit.write((tx) => {
-    const found = uuid && sql(tx.db).delete.get(uuid, actor.accountId)
-    if (!found) throw notFound('api_key_not_found', 'There is no API key with this id.')
+  return app.commit.write((tx) => {
+    if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
+      throw notFound('api_key_not_found', 'There is no API key with this id.')
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
-    // Inside the transaction: from here on no request is let in by the cache.
-    authenticator.forget(found.hash)
-    return found.hash
+    announceAccountChange(app, tx, actor.accountId)
   })
-  authenticator.forget(hash)
 }
 
-/** Removes all keys of an account; whoever calls it emits `App.accountChanged`, in the transaction and after it, so that no cache lets one in. */
+/** Removes all keys of an account. The caller announces the change of the account, so that no cache lets one in. */
 export const removeKeysOf = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
 export interface Authenticator {
   /** Who a key belongs to; undefined for an unknown or revoked one. */
   authenticate(key: string): Actor | undefined
-  /** Drops a key from the cache. */
-  forget(hash: Uint8Array): void
   /** Stores when the keys were last used; called every now and then, so that requests need no write. */
   flushLastUsed(): Promise<void>
 }
@@ -184,9 +178,6 @@ export function createAuthenticator(app: App): Authenticator {
       }
       lastUsed.set(known.rowId, app.clock.now())
       return known.actor
-    },
-    forget(hash) {
-      actors.delete(hash.toHex())
     },
     async flushLastUsed() {
       if (lastUsed.size === 0) return

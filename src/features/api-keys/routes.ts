@@ -5,13 +5,12 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, One } from '#platform/http/schemas.ts'
-import { type Authenticator, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
+import { createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
 import { ApiKeyRecord, apiKeyWire, CreatedApiKey, NewApiKey } from './model.ts'
 
 const tags = ['API keys']
 
-/** @param authenticator forgets a deleted key at once */
-export const apiKeyRoutes = (app: App, authenticator: Authenticator) =>
+export const apiKeyRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/api-keys' })
     .use(authenticated)
     .get(
@@ -45,7 +44,7 @@ export const apiKeyRoutes = (app: App, authenticator: Authenticator) =>
     .delete(
       '/:id',
       async ({ actor, params, set }) => {
-        await revokeApiKey(app, authenticator, actor, params.id)
+        await revokeApiKey(app, actor, params.id)
         set.status = 204
       },
       {

@@ -1,4 +1,6 @@
 /** @module The names of scopes and what implies what. */
+import type { Actor } from '#features/app.ts'
+import { insufficientScope } from '#platform/http/error-response.ts'
 
 const RESOURCES = [
   'domains',
@@ -25,3 +27,12 @@ export const ADMIN_SCOPE = 'account:admin'
 
 export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
   scopes.has(scope) || scopes.has(ADMIN_SCOPE)
+
+/**
+ * Throws 403 `insufficient_scope` unless the actor has a scope that the route alone does not need, but what is asked of
+ * it does.
+ * @param purpose ends the sentence "which is needed …"
+ */
+export function requireScope({ scopes }: Actor, scope: string, purpose: string): void {
+  if (!hasScope(scopes, scope)) throw insufficientScope(scope, purpose)
+}

@@ -5,6 +5,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Stripe } from 'stripe'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -109,8 +110,7 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
           quota_held: after.quotaHeld,
         },
       })
-      app.accountChanged.emit({ accountId: current.accountId })
-      tx.afterCommit(() => app.accountChanged.emit({ accountId: current.accountId }))
+      announceAccountChange(app, tx, current.accountId)
     })
   })
 

@@ -38,6 +38,8 @@ const contactParams = Type.Object({
   email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
 })
 const SAME_NAME = 'The account has a contact list with this name'
+const WELCOME_SCOPE =
+  'Switching the welcome email on, or changing it while it is on, also needs the scope `emails:send`.'
 const FAULTS = 'A part of the welcome email that can never be rendered is a 422 `template_error` that says where.'
 
 export const contactListRoutes = (app: App) => {
@@ -77,7 +79,7 @@ export const contactListRoutes = (app: App) => {
         response: { 201: One(ContactListRecord) },
         detail: {
           summary: 'Create a contact list',
-          description: FAULTS,
+          description: `${WELCOME_SCOPE} ${FAULTS}`,
           tags,
           ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MOST_LISTS} contact lists.`] }),
           ...requires('contacts:write'),
@@ -105,7 +107,7 @@ export const contactListRoutes = (app: App) => {
         response: One(ContactListRecord),
         detail: {
           summary: 'Change a contact list',
-          description: `Fields that are left out keep their value. ${FAULTS}`,
+          description: `Fields that are left out keep their value. ${WELCOME_SCOPE} ${FAULTS}`,
           tags,
           ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
           ...requires('contacts:write'),

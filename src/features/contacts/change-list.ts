@@ -10,6 +10,7 @@ import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { requireRoom } from '../accounts/limits.ts'
+import { requireScope } from '../api-keys/scopes.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findSendingDomain } from '../domains/sending.ts'
 import { requireUsable } from '../templates/render.ts'
@@ -89,13 +90,15 @@ const columnsOf = (list: ListFields): (string | number | null)[] => [
 ]
 
 /**
- * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403 `plan_limit_reached`; 422 for what cannot be, `template_error`
- * for parts of the welcome email that can never be rendered.
+ * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403
+ * `plan_limit_reached`, and `insufficient_scope` for a welcome email of an actor who may not send; 422 for what cannot
+ * be, `template_error` for parts of the welcome email that can never be rendered.
  */
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
   const { accountId } = actor
   const check = (db: Database): ListFields => {
     const list = merged(db, accountId, NEW_LIST, input)
+    requireMaySend(actor, NEW_LIST, list)
     requireFree(db, accountId, list.name, 0)
     return list
   }
@@ -125,6 +128,7 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   const check = (db: Database): { before: ContactList; after: ListFields } => {
     const before = getList(db, accountId, id)
     const after = merged(db, accountId, before, input)
+    requireMaySend(actor, before, after)
     requireFree(db, accountId, after.name, before.id)
     return { before, after }
   }
@@ -183,6 +187,22 @@ function merged(db: Database, accountId: number, before: ListFields, input: List
   }
   requireWelcome(after)
   return after
+}
+
+const WELCOME_FIELDS = [
+  'welcomeEnabled',
+  'welcomeDelaySeconds',
+  'welcomeFrom',
+  'welcomeSubject',
+  'welcomeHtml',
+  'welcomeText',
+  'welcomeTemplateId',
+] as const
+
+/** Throws 403 when the change decides what is sent to contacts, and the actor may not send. */
+function requireMaySend(actor: Actor, before: ListFields, after: ListFields): void {
+  if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
+    requireScope(actor, 'emails:send', 'for welcome emails')
 }
 
 function requireWelcome(list: ListFields): void {

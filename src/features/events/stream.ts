@@ -3,6 +3,7 @@
  * seam. Tells only what is on disk. A stream remembers nothing but how far it is, so a client that reads slowly is behind in the database, not
  * in memory.
  */
+import { listenForAccountChanges } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { createTurns, type Millis } from '#platform/clock.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
@@ -44,6 +45,7 @@ export interface FeedStreams {
 interface Listener {
   /** Events up to here are on disk. */
   onRecorded(lastSeq: number): void
+  readonly actor: Actor
   end(): void
 }
 
@@ -52,23 +54,29 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
   const turn = createTurns()
   let size = 0
-  let stopListening: (() => void) | undefined
+  let stopListening: (() => void)[] = []
 
   const add = (accountId: number, listener: Listener): void => {
     const listeners = byAccount.get(accountId) ?? new Set()
     byAccount.set(accountId, listeners.add(listener))
     size++
-    stopListening ??= app.eventsRecorded.listen(({ accountId: recorded, lastSeq }) => {
-      for (const open of byAccount.get(recorded) ?? []) open.onRecorded(lastSeq)
-    })
+    if (stopListening.length > 0) return
+    stopListening = [
+      app.eventsRecorded.listen(({ accountId: recorded, lastSeq }) => {
+        for (const open of byAccount.get(recorded) ?? []) open.onRecorded(lastSeq)
+      }),
+      listenForAccountChanges(app, (changed) => {
+        for (const open of [...(byAccount.get(changed) ?? [])]) if (open.actor.mayStillAct?.() === false) open.end()
+      }),
+    ]
   }
   const remove = (accountId: number, listener: Listener): void => {
     const listeners = byAccount.get(accountId)
     if (!listeners?.delete(listener)) return
     if (listeners.size === 0) byAccount.delete(accountId)
     if (--size > 0) return
-    stopListening?.()
-    stopListening = undefined
+    for (const stop of stopListening) stop()
+    stopListening = []
   }
   ending.addEventListener('abort', () => {
     for (const listeners of [...byAccount.values()]) for (const listener of [...listeners]) listener.end()
@@ -103,7 +111,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
         },
         onError: (error) => app.log.error({ err: error, accountId: actor.accountId }, 'an event stream failed'),
       })
-      const listener: Listener = { onRecorded: source.onRecorded, end: () => stream.end() }
+      const listener: Listener = { actor, onRecorded: source.onRecorded, end: () => stream.end() }
       add(actor.accountId, listener)
       return stream.response
     },
@@ -126,7 +134,6 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
   /** Undefined until the first piece. */
   let durableSeq: number | undefined
   let recordedSeq = 0
-  let checkAtMs = clock.monotonicMs() + HEARTBEAT_MS
   let wake: (() => void) | undefined
   let isStopped = false
 
@@ -190,10 +197,8 @@ function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMa
         // A long way to catch up is gone in pieces, between which others have their turn.
         await from.turn()
         if (isStopped) return undefined
-        if (clock.monotonicMs() >= checkAtMs) {
-          checkAtMs = clock.monotonicMs() + HEARTBEAT_MS
-          if (actor.mayStillAct?.() === false) return undefined
-        }
+        // Each time: a session can also expire, which nobody announces.
+        if (actor.mayStillAct?.() === false) return undefined
         // What it has not told was removed meanwhile: the client comes back and is told so.
         if (position < feedRange(app.db, actor.accountId).firstSeq - 1) return undefined
         const piece = position < durableSeq ? pieceUpTo(durableSeq) : undefined

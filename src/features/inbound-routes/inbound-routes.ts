@@ -10,6 +10,7 @@ import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { requireScope } from '../api-keys/scopes.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type Domain, findDomain } from '../domains/domains.ts'
 import { type MatchType, matchTypeCode, matchTypeName } from '../inbound/match.ts'
@@ -152,8 +153,9 @@ interface Wanted extends Omit<RouteInput, 'domainId' | 'pattern'> {
 }
 
 /**
- * Makes a route. 422 for a domain, pattern or URL that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type,
- * 409 `inbound_route_limit_reached`.
+ * Makes a route. 403 for one with a URL when the actor may not read received mail, 422 for a domain, pattern or URL
+ * that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type, 409
+ * `inbound_route_limit_reached`.
  */
 export async function createRoute(app: App, actor: Actor, input: RouteInput): Promise<InboundRoute> {
   wanted(app.db, actor, input)
@@ -187,7 +189,7 @@ export type RouteChange = { readonly [Field in keyof RouteInput]?: RouteInput[Fi
 
 /**
  * Changes the fields that are given; a change of nothing is a 422. Its webhook, when failures have switched it off, is on again after any change.
- * Throws 404, and 422 and 409 as `createRoute`.
+ * Throws 404, and 403, 422 and 409 as `createRoute`.
  */
 export async function changeRoute(app: App, actor: Actor, id: string, change: RouteChange): Promise<InboundRoute> {
   const current = getRoute(app.db, actor.accountId, id)
@@ -259,7 +261,10 @@ const merged = (route: InboundRoute, change: RouteChange): RouteInput => ({
 })
 
 /** Checks all that needs no network. */
-function wanted(db: Database, { accountId }: Actor, { domainId, pattern, ...rest }: RouteInput): Wanted {
+function wanted(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): Wanted {
+  const { accountId } = actor
+  if (rest.webhookUrl !== null)
+    requireScope(actor, 'inbound:read', 'for a route with a webhook_url, to which received mail is posted')
   const uuid = parseUuid(domainId)
   const domain = uuid && findDomain(db, accountId, uuid)
   if (!domain)

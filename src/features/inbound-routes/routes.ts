@@ -36,6 +36,7 @@ const tags = ['Inbound routes']
 const ID = Type.String({ description: 'Id of the route.' })
 const params = Type.Object({ id: ID })
 const SAME_ROUTE = 'The domain has a route with this pattern and match_type'
+const URL_SCOPE = 'With a `webhook_url` it also needs the scope `inbound:read`, because received mail is posted there.'
 const NOTHING_POSTED = 'The route has no webhook_url, or is not active.'
 
 export const inboundRouteRoutes = (app: App) =>
@@ -66,7 +67,7 @@ export const inboundRouteRoutes = (app: App) =>
         response: { 201: One(RouteRecord) },
         detail: {
           summary: 'Create an inbound route',
-          description: `The domain need not be verified yet. 409 when it has a route with the same pattern and match_type; an account has at most ${MOST_ROUTES} routes.`,
+          description: `The domain need not be verified yet. 409 when it has a route with the same pattern and match_type; an account has at most ${MOST_ROUTES} routes. ${URL_SCOPE}`,
           tags,
           ...refuses({ 409: ['inbound_route_exists', `${SAME_ROUTE}, or the account has ${MOST_ROUTES} routes.`] }),
           ...requires('inbound:write'),
@@ -92,8 +93,7 @@ export const inboundRouteRoutes = (app: App) =>
         response: One(RouteRecord),
         detail: {
           summary: 'Change an inbound route',
-          description:
-            'Fields that are left out keep their value. Any change switches on a webhook that failures have switched off. What came while it was off is not posted, but can be replayed.',
+          description: `Fields that are left out keep their value. Any change switches on a webhook that failures have switched off. What came while it was off is not posted, but can be replayed. ${URL_SCOPE}`,
           tags,
           ...refuses({ 409: ['inbound_route_exists', `${SAME_ROUTE}.`] }),
           ...requires('inbound:write'),
@@ -160,7 +160,7 @@ export const inboundRouteRoutes = (app: App) =>
           description: 'Makes a new delivery with the same body, due now. 409 while nothing is posted.',
           tags,
           ...refuses({ 409: ['webhook_inactive', NOTHING_POSTED] }),
-          ...requires('inbound:write'),
+          ...requires('inbound:write', 'inbound:read'),
         },
       },
     )
@@ -178,7 +178,7 @@ export const inboundRouteRoutes = (app: App) =>
             'Makes a new delivery of every message of the route among the events of the range, due now. 409 while nothing is posted.',
           tags,
           ...refuses({ 409: ['webhook_inactive', NOTHING_POSTED] }),
-          ...requires('inbound:write'),
+          ...requires('inbound:write', 'inbound:read'),
         },
       },
     )

@@ -31,7 +31,7 @@ export const accountExportRoutes = (app: App) => {
           'Everything that the account has, as one JSON text that is written as you read it: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
         tags: ['Account'],
         ...streamedAnswer('The account.', AccountExport),
-        ...requires('account:read'),
+        ...requires('account:admin'),
       },
     })
 }

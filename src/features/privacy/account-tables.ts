@@ -92,4 +92,5 @@ export const AT_THE_END: readonly string[] = [
   'audit_logs',
   'users',
   'password_resets',
+  'known_networks',
 ]

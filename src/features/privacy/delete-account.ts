@@ -6,6 +6,7 @@
  * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
@@ -139,12 +140,8 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
     resourceId: own.accountUuid,
     metadata: { operation_id: uuid },
   })
-  // Inside the transaction as well: from here on no request is let in by a cache.
-  app.accountChanged.emit({ accountId: account.id })
-  tx.afterCommit(() => {
-    app.accountChanged.emit({ accountId: account.id })
-    app.removalDue.emit()
-  })
+  announceAccountChange(app, tx, account.id)
+  tx.afterCommit(() => app.removalDue.emit())
 }
 
 /** Deletions that are not complete, for the operator. */

@@ -63,9 +63,9 @@ export const subAccountRoutes = (app: App, { deleteAccount }: { readonly deleteA
         detail: {
           summary: 'Create a sub-account',
           description:
-            'An account of its own with your plan, and its owner, who can sign in. What it sends counts against your quota too. Sub-accounts have none of their own.',
+            'An account of its own with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. What it sends counts against your quota too. Sub-accounts have none of their own.',
           tags,
-          ...managed,
+          ...requires('sub_accounts:manage', 'account:admin'),
         },
       },
     )

@@ -3,6 +3,7 @@
  * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -80,7 +81,7 @@ export async function createSubAccount(app: App, actor: Actor, input: NewSubAcco
   // Looked at before the password is hashed, which is work, and again when it counts.
   requireMayHave(app, app.db, actor, input.monthlyQuota)
   if (findUserByEmail(app.db, email)) throw emailTaken()
-  const passwordHash = await hashPassword(input.password)
+  const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
     // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
     requireOpenAccount(tx.db, actor.accountId)
@@ -170,11 +171,7 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       metadata: { ...(name !== undefined && { name }), ...standing },
     })
     auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
-    if (isSwitched) {
-      // Inside the transaction as well: from here on no cache lets one in.
-      app.accountChanged.emit({ accountId: account.id })
-      tx.afterCommit(() => app.accountChanged.emit({ accountId: account.id }))
-    }
+    if (isSwitched) announceAccountChange(app, tx, account.id)
     return getSubAccount(app, actor, id, tx.db)
   })
 }

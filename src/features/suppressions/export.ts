@@ -29,23 +29,28 @@ export function exportSlice(app: Pick<App, 'db'>, accountId: number, after: numb
 
 /**
  * The file as a stream. What changes while it is read may be in it or not.
- * @param on.stalled called when the client has taken nothing for a while; ends its connection
+ * @param on.isRevoked whether the client may have no more of it
+ * @param on.cut called then, and when the client has taken nothing for a while; ends its connection
  * @param on.end called with the last of it
  */
 export function exportStream(
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
-  on: { stalled(): void; end(): void },
+  on: { isRevoked(): boolean; cut(): void; end(): void },
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let after = 0
-  let stall = app.clock.after(STALL_MS, on.stalled)
+  let stall = app.clock.after(STALL_MS, on.cut)
   return new ReadableStream(
     {
       async pull(controller) {
         stall.cancel()
         // A client that takes all at once would keep the event loop to itself.
         await turn()
+        if (on.isRevoked()) {
+          on.cut()
+          return controller.error(new Error('the export is over'))
+        }
         const { csv, next } = exportSlice(app, accountId, after)
         if (csv !== '') controller.enqueue(encoder.encode(csv))
         if (next === undefined) {
@@ -53,7 +58,7 @@ export function exportStream(
           return controller.close()
         }
         after = next
-        stall = app.clock.after(STALL_MS, on.stalled)
+        stall = app.clock.after(STALL_MS, on.cut)
       },
       cancel: () => stall.cancel(),
     },

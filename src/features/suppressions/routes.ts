@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { csvAnswer, csvBody } from '#platform/http/csv.ts'
 import { list, one } from '#platform/http/envelope.ts'
-import { allowLongWait, cutConnection, endLongWait } from '#platform/http/request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked } from '#platform/http/request-context.ts'
 import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
 import { exportStream } from './export.ts'
 import { importSuppressions } from './import.ts'
@@ -80,7 +80,8 @@ export const suppressionRoutes = (app: App) =>
         set.headers['content-disposition'] = 'attachment; filename="suppressions.csv"'
         return new Response(
           exportStream(app, actor.accountId, {
-            stalled: () => cutConnection(request),
+            isRevoked: () => isRevoked(request),
+            cut: () => cutConnection(request),
             end: () => endLongWait(request),
           }),
         )

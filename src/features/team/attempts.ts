@@ -1,21 +1,29 @@
 /**
- * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by user, in memory. Wrong passwords make the
- * next ones wait where they came from, so that a stranger keeps nobody out; those for one user from everywhere are bounded too, but for networks in which the
- * user is signed in already. Wrong codes of the second factor count from everywhere: only who has the password can give one.
+ * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by
+ * user, in memory. Wrong passwords make the next ones wait where they came from, so that an attacker locks nobody out;
+ * those for one user from everywhere are limited too. A user who signs in from a network in which he was signed in
+ * before has limits of his own there. Wrong codes of the second factor count from everywhere: only who has the password
+ * can give one.
  */
 import type { App } from '#features/app.ts'
 import { tooMany } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
-import { networkOf } from '#platform/network.ts'
+import { networkOf, networksOf } from '#platform/network.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { listSessions } from './sessions.ts'
-import { findUserByEmail, userEmail } from './users.ts'
+import { isKnownNetwork } from './known-networks.ts'
+import type { HashTurn } from './passwords.ts'
+import { userEmail } from './users.ts'
 
 export interface Attempts {
-  /** Throws 429 when there were too many from this address. */
-  requireNetwork(ipAddress: string): void
+  /**
+   * Throws 429 when there were too many from the networks of this address.
+   * @param email of who signs in: where that user was signed in before, only `requireUser` counts
+   */
+  requireNetwork(ipAddress: string, email?: string): void
   /** Throws 429 when there were too many for this user, whether there is one or not, or while wrong ones are to wait. */
   requireUser(email: string, ipAddress: string): void
+  /** The turn in which the password of an attempt is checked. */
+  hashTurn(email: string, ipAddress: string): HashTurn
   /** Makes the next attempts for this user wait, each time longer. */
   noteFailure(email: string, ipAddress: string): void
   noteSuccess(email: string, ipAddress: string): void
@@ -41,6 +49,11 @@ const MOST_REMEMBERED = 100_000
 const LONGEST_KEY = 320
 /** The attempts for one user, from everywhere, are those of so many minutes of one network at once, then as many as those of one network. */
 const BURST_OF_USER_MINUTES = 5
+/**
+ * Limits of a /64, a /56 and a /48, in those of a /64: a customer may have a whole /48, but so do the offices of a
+ * company.
+ */
+const NETWORK_LIMITS = [1, 4, 16]
 const MAILS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const TELLING: Rate = { burst: 1, ratePerSecond: 1 / 60 }
 
@@ -57,7 +70,9 @@ export function createAttempts(app: App): Attempts {
   /** The longest unchanged first. */
   const failures = new Map<string, Failures>()
   const { loginsPerMinute } = app.config
-  const ofNetwork: Rate = { burst: loginsPerMinute, ratePerSecond: loginsPerMinute / 60 }
+  const ofNetworks = NETWORK_LIMITS.map(
+    (times): Rate => ({ burst: times * loginsPerMinute, ratePerSecond: (times * loginsPerMinute) / 60 }),
+  )
   const ofUserThere: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }
   const ofUser: Rate = { burst: loginsPerMinute * BURST_OF_USER_MINUTES, ratePerSecond: loginsPerMinute / 60 }
 
@@ -67,18 +82,12 @@ export function createAttempts(app: App): Attempts {
   }
   const userKey = (email: string): string => userEmail(email).slice(0, LONGEST_KEY)
   const codesKey = (email: string): string => `codes of ${userKey(email)}`
-  const isSignedInAt = (email: string, network: string): boolean => {
-    const user = findUserByEmail(app.db, email)
-    return (
-      user !== undefined &&
-      listSessions(app.db, user.id, app.clock.now()).some((session) => networkOf(session.ipAddress ?? '') === network)
-    )
-  }
+  const isKnownAt = (email: string, ipAddress: string): boolean =>
+    isKnownNetwork(app.db, email, ipAddress, app.clock.now())
   /** Who tries: a user from a place. */
   const keyOf = (email: string, ipAddress: string): { readonly key: string; readonly isKnown: boolean } => {
-    const network = networkOf(ipAddress)
-    const known = isSignedInAt(email, network)
-    return { key: `${userKey(email)} from ${known ? network : siteOf(network)}`, isKnown: known }
+    const isKnown = isKnownAt(email, ipAddress)
+    return { key: `${userKey(email)} from ${isKnown ? networkOf(ipAddress) : widestNetworkOf(ipAddress)}`, isKnown }
   }
   const codesKeyOf = (email: string, ipAddress: string): string => {
     const { key, isKnown } = keyOf(email, ipAddress)
@@ -98,7 +107,18 @@ export function createAttempts(app: App): Attempts {
   }
 
   return {
-    requireNetwork: (ipAddress) => take(`network ${networkOf(ipAddress)}`, ofNetwork),
+    requireNetwork(ipAddress, email) {
+      if (email !== undefined && isKnownAt(email, ipAddress)) return
+      // The smallest first: what it refuses takes nothing from the wider ones, which others are in as well.
+      for (const [i, rate] of ofNetworks.entries()) {
+        const network = networksOf(ipAddress)[i]
+        if (network !== undefined) take(`network ${network}`, rate)
+      }
+    },
+    hashTurn(email, ipAddress) {
+      const isKnown = isKnownAt(email, ipAddress)
+      return { isKnown, owner: isKnown ? userKey(email) : widestNetworkOf(ipAddress) }
+    },
     requireUser(email, ipAddress) {
       const { key, isKnown } = keyOf(email, ipAddress)
       const wait = waitMs(key)
@@ -120,8 +140,8 @@ export function createAttempts(app: App): Attempts {
   }
 }
 
-/** Where a network belongs: of IPv6 the first 48 bits, since whoever has them has 65,536 networks. */
-const siteOf = (network: string): string => (network.includes(':') ? network.split(':').slice(0, 3).join(':') : network)
+/** An IPv4 address, or the /48 of an IPv6 address: its owner has 65,536 networks. */
+const widestNetworkOf = (ipAddress: string): string => networksOf(ipAddress).at(-1) ?? ipAddress
 
 const tooOften = (retryAfterSeconds: number) =>
   tooMany('rate_limited', 'There were too many attempts; wait before the next.', retryAfterSeconds)

@@ -20,7 +20,7 @@ async function requirePassword(
 ): Promise<User> {
   const user = userOf(app, actor)
   attempts.requireUser(user.email, actor.ipAddress ?? '')
-  if (await verifyPassword(password, user.passwordHash)) return user
+  if (await verifyPassword(password, user.passwordHash, { isKnown: true, owner: user.email })) return user
   noteFailure(app, attempts, user.email, user, { ipAddress: actor.ipAddress ?? '' })
   throw invalid(field, 'This is not your password.', 'wrong_password')
 }
@@ -40,13 +40,13 @@ export async function changePassword(
     field: 'current_password',
   })
   requireGoodPassword(input.password, checked.email)
-  const passwordHash = await hashPassword(input.password)
+  const passwordHash = await hashPassword(input.password, checked.email)
   await app.commit.write((tx) => {
     const user = findUser(tx.db, checked.id)
     if (user?.passwordHash !== checked.passwordHash)
       throw conflict('password_changed', 'The password was changed meanwhile; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
-    endOtherSessions(tx, user.id, sessionOf(actor))
+    endOtherSessions(app, tx, user.id, sessionOf(actor))
     tellAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
   attempts.forgetCodes(checked.email)

@@ -73,7 +73,7 @@ async function joinWithNewPassword(
 ): Promise<SignedIn> {
   const { email, role } = invitation
   requireGoodPassword(password ?? '', email)
-  const passwordHash = await hashPassword(password ?? '')
+  const passwordHash = await hashPassword(password ?? '', email)
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
     // Meanwhile it was set: then it is asked for.

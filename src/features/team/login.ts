@@ -2,6 +2,8 @@
  * @module Signing in and out. Whatever is wrong or missing (user, password, code, membership) is the same 401 after the same work. Wrong attempts are counted
  * and logged; the audit log of an account tells them of users that exist, once a minute.
  */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
@@ -50,7 +52,7 @@ export const invalidLogin = (): AppError =>
 
 /** Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at once. */
 export async function login(app: App, attempts: Attempts, given: Credentials, browser: Browser): Promise<SignedIn> {
-  attempts.requireNetwork(browser.ipAddress)
+  attempts.requireNetwork(browser.ipAddress, given.email)
   const user = await checkPassword(app, attempts, given, browser)
   const signedIn = await app.commit.write((tx) => {
     const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
@@ -75,7 +77,7 @@ export async function checkPassword(
 ): Promise<User | undefined> {
   attempts.requireUser(email, ipAddress)
   const found = findUserByEmail(app.db, email)
-  const isRight = await verifyPassword(password, found?.passwordHash)
+  const isRight = await verifyPassword(password, found?.passwordHash, attempts.hashTurn(email, ipAddress))
   return isRight ? found : undefined
 }
 
@@ -111,7 +113,7 @@ export function signIn(
   browser: Browser,
   how: 'password' | 'invitation',
 ): SignedIn {
-  if (browser.sessionId !== undefined) endSession(tx, browser.sessionId)
+  if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   noteLogin(tx, user.id, app.eventTime())
   return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
 }
@@ -162,7 +164,7 @@ export function sessionOf({ sessionId }: Actor): number {
 /** Ends the session by which the actor came. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.write((tx) => {
-    const id = endSession(tx, sessionOf(actor))
+    const id = endSession(app, tx, sessionOf(actor))
     if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
@@ -171,7 +173,7 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
   app.commit.write((tx) => {
     const found = findSession(tx.db, userOf(app, actor, tx.db).id, id)
     if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
-    endSession(tx, found)
+    endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
@@ -182,6 +184,7 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
     moveSession(tx, sessionOf(actor), found.accountId)
+    announceAccountChange(app, tx, actor.accountId)
     audit(
       app,
       tx,

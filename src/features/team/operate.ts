@@ -1,4 +1,6 @@
 /** @module What the operator does with users from the command line: make, list, let in by a link, sign out, take out of a team. */
+
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -47,7 +49,7 @@ export async function createUser(
   const email = parseUserEmail(input.email)
   const { role, name, password } = input
   if (password !== undefined) requireGoodPassword(password, email)
-  const passwordHash = password === undefined ? null : await hashPassword(password)
+  const passwordHash = password === undefined ? null : await hashPassword(password, 'operator')
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
     if (known && password !== undefined)
@@ -85,6 +87,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     const member = findMember(tx.db, actor.accountId, user.uuid)
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
     dropMember(tx, actor.accountId, member)
+    announceAccountChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
       resourceType: 'user',
@@ -105,7 +108,7 @@ export const switchTotpOff = (app: App, email: string): Promise<void> =>
 export const signOut = (app: App, email: string): Promise<number> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    const ended = endOtherSessions(tx, user.id)
+    const ended = endOtherSessions(app, tx, user.id)
     if (ended > 0) tellAccounts(app, tx, user, 'user.signed_out', undefined, as(user))
     return ended
   })

@@ -117,7 +117,7 @@ export async function confirmReset(
   const email = hash && emailOfResetLink(app, input.token)
   if (!hash || email === undefined) throw invalidLink()
   requireGoodPassword(input.password, email)
-  const passwordHash = await hashPassword(input.password)
+  const passwordHash = await hashPassword(input.password, email)
   await app.commit.write((tx) => {
     const taken = sql(tx.db).take.get(hash, ...expiresWithin(app.clock.now(), OPERATOR_LINK_MS))
     const user = taken && findUser(tx.db, taken.userId)
@@ -129,7 +129,7 @@ export async function confirmReset(
 
 function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddress: string): void {
   storePassword(tx, user.id, passwordHash, app.eventTime())
-  endOtherSessions(tx, user.id)
+  endOtherSessions(app, tx, user.id)
   tellAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }
 

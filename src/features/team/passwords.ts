@@ -1,9 +1,12 @@
 /**
- * @module Passwords: which are taken, and their argon2id hashes. Hashing runs in the thread pool, a few at once for the whole process, because each takes
- * 19 MiB and a thread that the syncs of the database need too; whoever finds the queue full is told to come again. Never keeps a password.
+ * @module Passwords: which are accepted, and their argon2id hashes. Hashing runs in the thread pool, a few at once for
+ * the whole process, because each takes 19 MiB and a thread that the syncs of the database need too. Owners take turns;
+ * a request that finds the queue full is a 503. Never stores a password.
  */
 import { availableParallelism } from 'node:os'
+import { systemClock } from '#platform/clock.ts'
 import { AppError, invalid } from '#platform/errors.ts'
+import { FairPool } from '#platform/queue/fair-turns.ts'
 import { MiB } from '#platform/units.ts'
 import { isCommonPassword } from './common-passwords.ts'
 
@@ -18,34 +21,40 @@ const NOBODY =
   '$argon2id$v=19$m=19456,t=2,p=1$LbxwbX1tD6h2mympoZkrh/IoGgsoLGsqm577LQhTYHk$73gmgjqlJWGnYq94npYqRsm39dQkNigsGRBg8scTfg4'
 
 /** Bun has as many threads as cores. Were all of them hashing, every commit would wait for one: measured, 22 ms instead of 0.3 on two cores. */
-const AT_ONCE = Math.max(1, Math.min(2, availableParallelism() - 1))
+const MAX_CONCURRENT_OF_UNKNOWN = Math.max(1, Math.min(2, availableParallelism() - 1))
 /** About two seconds of work. */
-export const MOST_WAITING = 40
+export const MAX_WAITING_HASHES = 40
+/** For one owner, so that one network does not fill the queue. */
+const MAX_WAITING_PER_OWNER = 20
 const RETRY_AFTER_SECONDS = 3
 
-let running = 0
-const waiting: (() => void)[] = []
+const overload = () =>
+  new AppError(503, 'busy', 'Too many people sign in at this moment; try again in some seconds.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
 
-/** Throws 503 when as many wait as may. */
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= AT_ONCE) {
-    if (waiting.length >= MOST_WAITING)
-      throw new AppError(503, 'busy', 'Too many people sign in at this moment; try again in some seconds.', {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      })
-    await new Promise<void>((resolve) => {
-      waiting.push(resolve)
-    })
-  } else running++
-  try {
-    return await work()
-  } finally {
-    // Whoever is next takes the place over.
-    const next = waiting.shift()
-    if (next) next()
-    else running--
-  }
+const createPool = (concurrency: number): FairPool =>
+  new FairPool({
+    clock: systemClock,
+    concurrency,
+    maxWaiting: MAX_WAITING_HASHES,
+    maxPerOwner: MAX_WAITING_PER_OWNER,
+    overload,
+  })
+
+/** Who waits for a hash. */
+export interface HashTurn {
+  /**
+   * Is signed in, has a link, or comes from a network in which the user was signed in before: waits for no one else.
+   */
+  readonly isKnown: boolean
+  /** Owners take turns: a user or an account, of unknown ones the network. */
+  readonly owner: string
 }
+
+/** One more place for those who are known: no attack, from however many networks, keeps it from them. */
+const known = createPool(1)
+const unknown = createPool(MAX_CONCURRENT_OF_UNKNOWN)
 
 /** The same password, however a keyboard composes its characters (NIST SP 800-63B §5.1.1.2). */
 const composed = (password: string): string => password.normalize('NFKC')
@@ -67,12 +76,20 @@ export function requireGoodPassword(password: string, email: string, field = 'pa
     )
 }
 
-/** The hash to store, in PHC format. Throws 503 when too many wait. */
-export const hashPassword = (password: string): Promise<string> =>
-  inTurn(() => Bun.password.hash(composed(password), ARGON2))
+/**
+ * The hash to store, in PHC format. Throws 503 when too many wait.
+ * @param owner who sets it, and may: a user who is signed in or has a link, an account
+ */
+export const hashPassword = (password: string, owner: string): Promise<string> =>
+  known.run(owner, () => Bun.password.hash(composed(password), ARGON2))
 
 /** Whether a password is the one of a hash; without a hash false, after the same time. Throws 503 when too many wait. */
-export async function verifyPassword(password: string, hash: string | null | undefined): Promise<boolean> {
-  const isRight = await inTurn(() => Bun.password.verify(composed(password), hash ?? NOBODY))
+export async function verifyPassword(
+  password: string,
+  hash: string | null | undefined,
+  { isKnown, owner }: HashTurn,
+): Promise<boolean> {
+  const pool = isKnown ? known : unknown
+  const isRight = await pool.run(owner, () => Bun.password.verify(composed(password), hash ?? NOBODY))
   return isRight && hash !== null && hash !== undefined
 }

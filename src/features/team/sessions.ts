@@ -3,6 +3,7 @@
  * used, and is asked of the database at every request, so that it is dead the moment it is ended, its user leaves the team or the account is switched off.
  */
 import type { Database } from 'bun:sqlite'
+import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
@@ -19,6 +20,7 @@ import {
 import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
+import { recordNetwork } from './known-networks.ts'
 import { ownerRefusal, roleRefusal, scopesOf } from './roles.ts'
 import { type Membership, type User, userActor } from './users.ts'
 
@@ -40,6 +42,11 @@ interface LiveRow {
   readonly accountId: number
   readonly accountUuid: Uint8Array
   readonly role: TeamRole
+}
+
+interface Ended {
+  readonly uuid: Uint8Array
+  readonly accountId: number
 }
 
 const TOKEN_BYTES = 32
@@ -80,12 +87,15 @@ const sql = prepared((db) => ({
     `SELECT id, uuid, ip_address AS ipAddress, user_agent AS userAgent, last_seen_at AS lastSeenAt, expires_at AS expiresAt, created_at AS createdAt
      FROM sessions WHERE user_id = ? AND expires_at > ? ORDER BY last_seen_at DESC, id DESC`,
   ),
-  crowded: db.prepare(
-    `DELETE FROM sessions WHERE user_id = ? AND id NOT IN (SELECT id FROM sessions WHERE user_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT ${MOST_A_USER})`,
+  crowded: db.prepare<Ended, [number, number]>(
+    `DELETE FROM sessions WHERE user_id = ? AND id NOT IN (SELECT id FROM sessions WHERE user_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT ${MOST_A_USER})
+     RETURNING uuid, account_id AS accountId`,
   ),
   byUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM sessions WHERE uuid = ? AND user_id = ?'),
-  delete: db.prepare<{ uuid: Uint8Array }, [number]>('DELETE FROM sessions WHERE id = ? RETURNING uuid'),
-  deleteOthers: db.prepare('DELETE FROM sessions WHERE user_id = ? AND id <> ?'),
+  delete: db.prepare<Ended, [number]>('DELETE FROM sessions WHERE id = ? RETURNING uuid, account_id AS accountId'),
+  deleteOthers: db.prepare<Ended, [number, number]>(
+    'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
+  ),
   setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
   trim: db.prepare(
     `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
@@ -127,7 +137,8 @@ export function startSession(
     now,
   )
   if (!row) throw new Error('the session was not stored')
-  sql(tx.db).crowded.run(user.id, user.id)
+  announceEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
+  recordNetwork(tx, row.id, browser.ipAddress, now)
   audit(app, tx, userActor(user, membership, browser.ipAddress), {
     action: 'session.created',
     resourceType: 'session',
@@ -147,14 +158,23 @@ export function findSession(db: Database, userId: number, uuid: string): number 
 }
 
 /** Ends a session and gives its public id; undefined when it was over. */
-export function endSession(tx: Tx, id: number): string | undefined {
-  const row = sql(tx.db).delete.get(id)
-  return row ? formatUuid(row.uuid) : undefined
+export function endSession(app: App, tx: Tx, id: number): string | undefined {
+  const ended = sql(tx.db).delete.all(id)
+  announceEnd(app, tx, ended)
+  return ended[0] && formatUuid(ended[0].uuid)
 }
 
 /** Ends the sessions of a user but for one. @param kept row id; 0: none is kept */
-export const endOtherSessions = (tx: Tx, userId: number, kept = 0): number =>
-  sql(tx.db).deleteOthers.run(userId, kept).changes
+export function endOtherSessions(app: App, tx: Tx, userId: number, kept = 0): number {
+  const ended = sql(tx.db).deleteOthers.all(userId, kept)
+  announceEnd(app, tx, ended)
+  return ended.length
+}
+
+/** Ends what the sessions still read: event streams, waits for messages. */
+function announceEnd(app: App, tx: Tx, ended: readonly Ended[]): void {
+  for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccountChange(app, tx, accountId)
+}
 
 export const moveSession = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
@@ -195,7 +215,10 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     if (noted.has(id)) return
     noted.add(id)
     app.commit
-      .write((tx) => void sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id))
+      .write((tx) => {
+        sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
+        recordNetwork(tx, id, ipAddress, now)
+      })
       // A full disk: it is stored at the next use.
       .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
       .finally(() => noted.delete(id))
@@ -217,7 +240,10 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         role,
         scopes: scopesOf(role),
         sessionId,
-        mayStillAct: () => sql(app.db).byId.get(sessionId, ...inTime(app.clock.now()))?.accountId === accountId,
+        mayStillAct() {
+          const current = sql(app.db).byId.get(sessionId, ...inTime(app.clock.now()))
+          return current?.accountId === accountId && current.role === role
+        },
         // Lazy: only the audit log asks for it.
         get ipAddress() {
           return clientIp()

@@ -101,3 +101,19 @@ export const sessions = sqliteTable(
     index('sessions_expiry').on(t.expiresAt),
   ],
 )
+
+/**
+ * A network in which a user has been signed in: attempts to sign in from there are not counted with those of others.
+ */
+export const knownNetworks = sqliteTable(
+  'known_networks',
+  {
+    userId: integer('user_id')
+      .notNull()
+      .references(() => users.id),
+    /** As `networkOf` gives it. */
+    network: text('network').notNull(),
+    lastSeenAt: time('last_seen_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.network] }), index('known_networks_last_seen').on(t.lastSeenAt)],
+)

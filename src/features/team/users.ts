@@ -99,6 +99,7 @@ const sql = prepared((db) => ({
   isMember: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM members WHERE user_id = ? LIMIT 1'),
   deleteSessions: db.prepare('DELETE FROM sessions WHERE user_id = ?'),
   deleteResets: db.prepare('DELETE FROM password_resets WHERE user_id = ?'),
+  deleteNetworks: db.prepare('DELETE FROM known_networks WHERE user_id = ?'),
   deleteUser: db.prepare('DELETE FROM users WHERE id = ?'),
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
   deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
@@ -238,6 +239,7 @@ function dropIfHomeless(tx: Tx, userId: number): void {
   if (statements.isMember.get(userId)) return
   statements.deleteSessions.run(userId)
   statements.deleteResets.run(userId)
+  statements.deleteNetworks.run(userId)
   statements.deleteUser.run(userId)
 }
 

@@ -10,7 +10,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { EVENT_TYPES, lastSeqOf } from '../events/record.ts'
-import { isWebhookEvent, WEBHOOK_EVENTS } from './event-names.ts'
+import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from './event-names.ts'
 import { endPending, endSlice } from './pending.ts'
 import { makeSecret } from './secret.ts'
 import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
@@ -46,8 +46,9 @@ export interface WebhookInput {
 }
 
 /**
- * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422 for a URL that may not be
- * called and for events that do not exist, 403 `plan_limit_reached`, 409 `webhook_limit_reached`.
+ * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422
+ * for a URL that may not be called and for events that do not exist, 403 `plan_limit_reached` and `insufficient_scope`,
+ * 409 `webhook_limit_reached`.
  */
 export async function createWebhook(
   app: App,
@@ -55,6 +56,7 @@ export async function createWebhook(
   input: WebhookInput,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const events = validEvents(input.events)
+  requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   const uuid = newUuid()
   const id = formatUuid(uuid)
@@ -84,7 +86,7 @@ export async function createWebhook(
 
 /**
  * Changes a webhook. One that failures have switched off is active again after any change; otherwise `isActive` is taken as given. What happened
- * while it was off is not told, but can be replayed. Throws 404, and 422 as `createWebhook`.
+ * while it was off is not told, but can be replayed. Throws 404, and 403 and 422 as `createWebhook`.
  */
 export async function changeWebhook(
   app: App,
@@ -95,6 +97,8 @@ export async function changeWebhook(
   // A webhook of somebody else is a 404 whatever the input is, and nothing is looked up for it.
   getWebhook(app.db, actor.accountId, id)
   const events = validEvents(input.events)
+  // Also where only the URL changes: it is where the bodies go.
+  requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   await endBeforeChange(app, getWebhook(app.db, actor.accountId, id))
   const changed = await app.commit.write((tx) => {

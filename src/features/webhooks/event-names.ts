@@ -1,5 +1,7 @@
 /** @module The names of what a webhook can be told, and how a delivery can stand. */
+import type { Actor } from '#features/app.ts'
 import { codesOf } from '#platform/db/codes.ts'
+import { requireScope } from '../api-keys/scopes.ts'
 
 /** What `events` of a webhook may name. `test` is none of them: it comes when it is asked for. */
 export const WEBHOOK_EVENTS = [
@@ -23,6 +25,23 @@ export const WEBHOOK_EVENTS = [
 type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 export const isWebhookEvent = (name: string): name is WebhookEvent => WEBHOOK_EVENTS.some((event) => event === name)
+
+/** The events that carry the bodies of received mail, with the scope that reads them. */
+const BODY_SCOPES: ReadonlyMap<string, string> = new Map([
+  ['email.inbound', 'inbound:read'],
+  ['mailbox.message.received', 'mailboxes:read'],
+])
+
+/** For the description of routes. */
+export const BODY_SCOPES_SENTENCE = `${[...BODY_SCOPES].map(([event, scope]) => `\`${event}\` also needs the scope \`${scope}\``).join(', ')}, because it carries received mail.`
+
+/** Throws 403 unless the actor may read the bodies that these events carry. */
+export function requireBodyScopes(actor: Actor, events: readonly string[]): void {
+  for (const event of events) {
+    const scope = BODY_SCOPES.get(event)
+    if (scope !== undefined) requireScope(actor, scope, `for ${event}, which carries received mail`)
+  }
+}
 
 /** Name of a test event. */
 export const TEST_EVENT = 'test'

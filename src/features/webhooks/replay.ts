@@ -14,7 +14,7 @@ import { minutes } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { EVENT_TYPES, eventCode, eventType, lastSeqOf } from '../events/record.ts'
 import { knownEvent } from './change.ts'
-import { TEST_EVENT } from './event-names.ts'
+import { requireBodyScopes, TEST_EVENT } from './event-names.ts'
 import { type Delivery, getDelivery } from './history.ts'
 import { payloadOf } from './payload.ts'
 import { countPending, insertPending } from './pending.ts'
@@ -53,8 +53,9 @@ const sql = prepared((db) => ({
 }))
 
 /**
- * Queues a delivery of the webhook again, due now. Throws 404, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such
- * events any more, 409 `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
+ * Queues a delivery of the webhook again, due now. Throws 404, 403 when the actor may not read the mail that it
+ * carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such events any more, 409
+ * `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
  * @param find finds the webhook of `id`
  */
 export async function replayDelivery(
@@ -64,7 +65,7 @@ export async function replayDelivery(
   deliveryId: string,
   find: FindWebhook = getWebhook,
 ): Promise<Delivery> {
-  requireKept(app, find(app.db, actor.accountId, id), deliveryId)
+  requireKept(app, actor, find(app.db, actor.accountId, id), deliveryId)
   return await app.commit.write((tx) => {
     const webhook = find(tx.db, actor.accountId, id)
     const { seq, event, payload, uuid } = getDelivery(tx.db, webhook, deliveryId)
@@ -95,8 +96,9 @@ function requireSubscribed(webhook: Webhook, event: string): void {
 }
 
 /** Before the transaction, since a payload may be read from files. Should it go right after, the attempt says so. */
-function requireKept(app: App, webhook: Webhook, deliveryId: string): void {
+function requireKept(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
   const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
+  requireBodyScopes(actor, [event])
   requireActive(webhook)
   requireSubscribed(webhook, event)
   if (payload === null && (seq === null || !payloadOf(app, webhook.accountId, seq)))
@@ -134,7 +136,9 @@ export async function replayRange(
 ): Promise<Replayed> {
   const webhook = find(app.db, actor.accountId, id)
   requireActive(webhook)
-  const events = await wantedEvents(app, webhook, input)
+  const names = chosenEvents(webhook, input.events)
+  requireBodyScopes(actor, names)
+  const events = await wantedEvents(app, webhook, names, input)
   const audited = { from_seq: events[0]?.seq ?? null, to_seq: events.at(-1)?.seq ?? null, deliveries: events.length }
   // Once at least: the audit log tells of a replay of nothing too.
   for (let start = 0; start === 0 || start < events.length; start += WRITE_SLICE) {
@@ -160,8 +164,12 @@ export async function replayRange(
   return { deliveries: events.length, fromSeq: audited.from_seq, toSeq: audited.to_seq }
 }
 
-async function wantedEvents(app: App, webhook: Webhook, input: ReplayInput): Promise<EventRow[]> {
-  const names = chosenEvents(webhook, input.events)
+async function wantedEvents(
+  app: App,
+  webhook: Webhook,
+  names: readonly string[],
+  input: ReplayInput,
+): Promise<EventRow[]> {
   const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(eventCode))
   const { fromSeq, toSeq, from, to } = rangeOf(app.db, webhook.accountId, input)
   if (toSeq - fromSeq >= WIDEST_RANGE)

@@ -6,6 +6,7 @@ import { authenticated, requires } from '#features/http.ts'
 import { list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from './change.ts'
+import { BODY_SCOPES_SENTENCE } from './event-names.ts'
 import { listDeliveries } from './history.ts'
 import {
   CreatedWebhook,
@@ -60,7 +61,7 @@ export const webhookRoutes = (app: App) =>
         response: { 201: One(CreatedWebhook) },
         detail: {
           summary: 'Create a webhook',
-          description: 'It is told what happens from now on. The signing secret is in this answer only.',
+          description: `It is told what happens from now on. The signing secret is in this answer only. ${BODY_SCOPES_SENTENCE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -88,8 +89,7 @@ export const webhookRoutes = (app: App) =>
         response: One(WebhookRecord),
         detail: {
           summary: 'Change a webhook',
-          description:
-            'Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed.',
+          description: `Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed. ${BODY_SCOPES_SENTENCE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -165,8 +165,7 @@ export const webhookRoutes = (app: App) =>
         response: { 202: One(DeliveryRecord) },
         detail: {
           summary: 'Replay a delivery',
-          description:
-            'Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more.',
+          description: `Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more. ${BODY_SCOPES_SENTENCE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -182,8 +181,7 @@ export const webhookRoutes = (app: App) =>
         response: { 202: One(ReplayResult) },
         detail: {
           summary: 'Replay a range of events',
-          description:
-            'Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off.',
+          description: `Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off. ${BODY_SCOPES_SENTENCE}`,
           tags,
           ...requires('webhooks:write'),
         },

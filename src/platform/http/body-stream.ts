@@ -3,14 +3,14 @@
  * held back by TCP: Bun 1.4.5 holds one piece of up to 1.5 MiB. There is no limit of time on the whole; it must keep coming.
  */
 import type { Clock } from '../clock.ts'
-import { AppError } from '../errors.ts'
+import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
 import { bodyTooSlow, interrupted, tooLarge } from './body-errors.ts'
-import { allowLongWait, endLongWait } from './request-context.ts'
+import { allowLongWait, endLongWait, isRevoked } from './request-context.ts'
 
 /**
  * The pieces of a body, once. To stop reading is to stop taking: what is still to come is thrown away. Reading throws 400 when the client went away,
- * 408 when it sends too slowly, 413 when it sends too much.
+ * 401 when it lost its access, 408 when it sends too slowly, 413 when it sends too much.
  */
 export type BodyStream = AsyncIterable<Uint8Array>
 
@@ -41,6 +41,7 @@ async function* pieces(request: Request, { maxBytes, clock, onTaken }: Parameter
   try {
     for (;;) {
       const { done, value } = await patiently(reader.read())
+      if (isRevoked(request)) throw unauthorized()
       if (done) return
       sizeBytes += value.length
       if (sizeBytes > maxBytes) throw tooLarge(maxBytes)

@@ -3,7 +3,7 @@ import { type Clock, giveWay } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
-import { allowLongWait, cutConnection, endLongWait, requestContext } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext } from './request-context.ts'
 
 /** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
 const HARMLESS: ReadonlySet<string> = new Set([
@@ -105,7 +105,8 @@ export function streamedDownload(
       reservation.release()
       endLongWait(request)
     },
-    stalled: () => cutConnection(request),
+    isRevoked: () => isRevoked(request),
+    cut: () => cutConnection(request),
     failed(error) {
       log.error(
         { err: error, requestId: requestContext(request)?.requestId },
@@ -125,13 +126,17 @@ const LEAST_BYTES = 64 * KiB
 export interface StreamEvents {
   /** Once, however it ends, before any of the others. */
   over(): void
-  /** The client has taken nothing for a minute. */
-  stalled(): void
+  /** Whether the client may have no more of it. */
+  isRevoked(): boolean
+  /** The client has taken nothing for a minute, or may have no more. */
+  cut(): void
   /** The slices could not be read. */
   failed(error: unknown): void
 }
 
-/** Slices as a stream that reads on only when it is asked. Who asks after its end by `stalled` or `failed` gets an error. */
+/**
+ * Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error.
+ */
 export function pacedStream(
   { clock }: Pick<Streaming, 'clock'>,
   slices: Iterable<Uint8Array>,
@@ -150,7 +155,7 @@ export function pacedStream(
   const wait = () =>
     clock.after(STALL_MS, () => {
       end()
-      on.stalled()
+      on.cut()
     })
   let stall = wait()
   return new ReadableStream(
@@ -159,6 +164,10 @@ export function pacedStream(
         stall.cancel()
         // A client that takes all at once would keep the event loop to itself.
         await giveWay()
+        if (!isOver && on.isRevoked()) {
+          end()
+          on.cut()
+        }
         if (isOver) return controller.error(new Error('the download is over'))
         const taken: Uint8Array[] = []
         let takenBytes = 0

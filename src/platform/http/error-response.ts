@@ -74,8 +74,13 @@ export const wrongMethod = (method: string, allowed: readonly string[]): AppErro
     headers: { allow: allowed.join(', ') },
   })
 
-export const insufficientScope = (scope: string): AppError =>
-  new AppError(403, 'insufficient_scope', `This API key lacks the scope ${scope}.`)
+/** @param purpose what of the request needs it, where the route alone does not: `for welcome emails` */
+export const insufficientScope = (scope: string, purpose?: string): AppError =>
+  new AppError(
+    403,
+    'insufficient_scope',
+    `This API key lacks the scope ${scope}${purpose === undefined ? '' : `, which is needed ${purpose}`}.`,
+  )
 
 /** How Elysia marks its own errors. */
 interface FrameworkError {

@@ -7,7 +7,7 @@ import { type Clock, giveWay } from '../clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
 import { DOWNLOAD_BYTES, download, type Streaming } from './download.ts'
-import { allowLongWait, cutConnection, endLongWait, requestContext } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext } from './request-context.ts'
 
 /** A client that takes nothing for so long is gone. */
 const STALL_MS = seconds(60)
@@ -86,6 +86,10 @@ export function streamedJson(
         }
         try {
           const text = await read()
+          if (isRevoked(request)) {
+            end(false)
+            cutConnection(request)
+          }
           if (text === undefined || isOver) return controller.error(new Error('the answer is over'))
           stall = wait()
           if (text !== '') return controller.enqueue(encoder.encode(text))

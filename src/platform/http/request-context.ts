@@ -34,6 +34,13 @@ export const requestContext = (request: Request): RequestContext | undefined => 
 /** Address of the client: the peer, or what a trusted proxy says of it. Empty when the connection is gone. */
 export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''
 
+/**
+ * Whether the actor of a request has lost access since it began, by `mayStillAct` of the actor: asked before each piece
+ * of a long answer.
+ */
+export const isRevoked = (request: Request): boolean =>
+  (contexts.get(request)?.actor as { mayStillAct?: () => boolean } | undefined)?.mayStillAct?.() === false
+
 /** Lifts the time limit of this request, for streams and long work. The handler then bounds its own time, and calls `endLongWait` at the end. */
 export const allowLongWait = (request: Request): void => contexts.get(request)?.setTimeout(0)
 

@@ -192,7 +192,7 @@ test('what a user does is in the log with the user and the address', async () =>
   await using service = await createTestApi()
   const { app, actor, api } = service
   const password = 'four words that fit'
-  const passwordHash = await hashPassword(password)
+  const passwordHash = await hashPassword(password, 'test')
   const user = await app.commit.write((tx) =>
     createUserWithPassword(app, tx, actor, { email: 'ada@x.test', passwordHash, role: 'admin' }),
   )

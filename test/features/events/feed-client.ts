@@ -53,7 +53,8 @@ export interface StreamClient extends Disposable {
 }
 
 export interface StreamOptions {
-  readonly key: string
+  /** A key, or the headers of a session. */
+  readonly key: string | Readonly<Record<string, string>>
   readonly query?: string
   readonly lastEventId?: string
 }
@@ -63,7 +64,7 @@ export async function openStream(url: string, { key, query = '', lastEventId }: 
   const leaving = new AbortController()
   const response = await fetch(`${url}/v1/events${query}`, {
     headers: {
-      authorization: `Bearer ${key}`,
+      ...(typeof key === 'string' ? { authorization: `Bearer ${key}` } : key),
       accept: 'text/event-stream',
       ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
     },

@@ -1,14 +1,18 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
-import { revokeApiKey } from '#features/api-keys/keys.ts'
+import { announceAccountChange } from '#features/account-changes.ts'
 import { EVERY_TYPE } from '#features/events/feed.ts'
 import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/events/stream.ts'
+import { signOut } from '#features/team/operate.ts'
+import { addMember } from '#features/team/users.ts'
 import { giveWay, ManualClock, type Timer } from '#platform/clock.ts'
 import { openEventStream, UNTAKEN_MS } from '#platform/http/event-stream.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
+import { type BrowserSession, createTestUser, PASSWORD, type Person, signIn } from '#test/support/people.ts'
 import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, seedEvents } from './feed-client.ts'
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
@@ -351,59 +355,111 @@ describe('a stream', () => {
       expect(await typeFor(accept)).toBe('text/event-stream')
   })
 
-  test('ends within half a minute when its key is deleted', async () => {
+  test('ends at once when its key is deleted, and no other stream of the account does', async () => {
     await using service = await createStreamApi()
-    const { app, opened, actor, clock } = service
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
+    using other = await service.open()
     await service.record('queued')
     await stream.next()
     const keys = await service.api('GET', '/v1/api-keys')
-    await revokeApiKey(app, opened.authenticator, actor, String(at(keys.body, 'data', 0, 'id')))
-    const deletedAt = clock.now()
-    let isEnded = false
-    void stream.ended.then(() => {
-      isEnded = true
-    })
-    await eventually(() => {
-      if (!isEnded && clock.now() - deletedAt < 2 * HEARTBEAT_MS) clock.advance(HEARTBEAT_MS)
-      return isEnded
-    })
+    await service.api('DELETE', `/v1/api-keys/${at(keys.body, 'data', 0, 'id')}`)
+    await service.record('queued')
+    // The clock stands still: no heartbeat ends it.
+    expect(await stream.next()).toBeUndefined()
+    expect(await nextSeqs(other, 2)).toEqual([1, 2])
     expect((await service.api('GET', '/v1/events', undefined, { key })).status).toBe(401)
   })
 
-  test('ends within half a minute when its account is switched off, though the key is there', async () => {
+  test('ends at once when its account is switched off, though the key is there', async () => {
     await using service = await createStreamApi()
-    const { app, actor, clock } = service
+    const { app, actor } = service
     using stream = await service.open()
     await service.record('queued')
     await stream.next()
     app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [actor.accountId])
     app.accountChanged.emit({ accountId: actor.accountId })
-    const switchedOffAt = clock.now()
-    let isEnded = false
-    void stream.ended.then(() => {
-      isEnded = true
-    })
-    await eventually(() => {
-      if (!isEnded && clock.now() - switchedOffAt < 2 * HEARTBEAT_MS) clock.advance(HEARTBEAT_MS)
-      return isEnded
-    })
+    expect(await stream.next()).toBeUndefined()
     expect((await service.api('GET', '/v1/events')).status).toBe(401)
   })
 
-  test('that is busy looks for its key as well', async () => {
+  test('tells nothing more once its actor lost access, even when nobody announced that', async () => {
     await using service = await createStreamApi()
-    const { app, opened, actor, clock } = service
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
-    const keys = await service.api('GET', '/v1/api-keys')
-    await revokeApiKey(app, opened.authenticator, actor, String(at(keys.body, 'data', 0, 'id')))
     await service.record('queued')
-    expect(await nextSeqs(stream, 1)).toEqual([1])
-    clock.jumpTo(clock.now() + HEARTBEAT_MS)
+    await stream.next()
+    service.app.db.run('DELETE FROM api_keys WHERE id = (SELECT max(id) FROM api_keys)')
     await service.record('queued')
     expect(await stream.next()).toBeUndefined()
+  })
+
+  test('goes on when what would have revoked its key is undone', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    using stream = await service.open()
+    await service.record('queued')
+    const undone = app.commit.write((tx) => {
+      tx.db.run('DELETE FROM api_keys')
+      announceAccountChange(app, tx, actor.accountId)
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    await service.record('queued')
+    expect(await nextSeqs(stream, 2)).toEqual([1, 2])
+  })
+
+  describe('of a user who is signed in ends at once when', () => {
+    const cases: readonly [
+      string,
+      (service: StreamApi, session: BrowserSession, person: Person) => Promise<unknown>,
+    ][] = [
+      ['the user signs out', (_, session) => session.ask('POST', '/v1/auth/logout')],
+      [
+        'the session is ended from another one',
+        async (service, session, { email }) => {
+          const sessions = await session.ask('GET', '/v1/auth/sessions')
+          const other = await signIn(service, email)
+          await other.ask('DELETE', `/v1/auth/sessions/${at(sessions.body, 'data', 0, 'id')}`)
+        },
+      ],
+      [
+        'the password is changed in another session',
+        async (service, _, { email }) => {
+          const other = await signIn(service, email)
+          await other.ask('PUT', '/v1/auth/password', { current_password: PASSWORD, password: `${PASSWORD} new` })
+        },
+      ],
+      [
+        'the membership ends',
+        (service, _, { user }) => service.api('DELETE', `/v1/team/members/${formatUuid(user.uuid)}`),
+      ],
+      [
+        'the role changes',
+        (service, _, { user }) => service.api('PATCH', `/v1/team/members/${formatUuid(user.uuid)}`, { role: 'viewer' }),
+      ],
+      ['the operator signs the user out', (service, _, { email }) => signOut(service.app, email)],
+      [
+        'the session goes to another account',
+        async (service, session, { user }) => {
+          const { app } = service
+          const elsewhere = await service.newAccount()
+          await app.commit.write((tx) => addMember(app, tx, elsewhere, user, 'viewer'))
+          await session.ask('PUT', '/v1/auth/session', { account_id: elsewhere.accountUuid })
+        },
+      ],
+    ]
+    test.each(cases)('%s', async (_, revoke) => {
+      await using service = await createStreamApi()
+      const person = await createTestUser(service.app, service.actor, 'ada@people.test', 'developer')
+      const session = await signIn(service, person.email)
+      using stream = await openStream(service.url, { key: { cookie: session.cookie } })
+      await service.record('queued')
+      await stream.next()
+      await revoke(service, session, person)
+      await service.record('queued')
+      expect(await stream.next()).toBeUndefined()
+    })
   })
 
   test('ends at once when the service stops, and with it a client that does not read', async () => {

@@ -122,10 +122,10 @@ function addEmails({ app, actor }: EmailApi, count: number): void {
 }
 
 /** A client that asks and reads nothing. */
-async function askWithoutReading(service: EmailApi) {
+async function askWithoutReading(service: EmailApi, key = service.key) {
   const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
-  socket.write(`GET ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`)
+  socket.write(`GET ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
   await new Promise<void>((resolve) => socket.once('readable', resolve))
   return socket
 }
@@ -159,6 +159,22 @@ test('an export takes the memory of a slice, not of the whole, and leaves others
   } finally {
     socket.destroy()
   }
+})
+
+test('an export whose key is deleted meanwhile is cut off, and does not use up the hour', async () => {
+  await using service = await createEmailApi()
+  addEmails(service, 8000)
+  const { body } = await service.api('POST', '/v1/api-keys', { name: 'soon gone' })
+  const socket = await askWithoutReading(service, String(at(body, 'data', 'key')))
+  await service.api('DELETE', `/v1/api-keys/${at(body, 'data', 'id')}`)
+  let end = ''
+  socket.on('data', (bytes) => {
+    end = (end + bytes.toString('latin1')).slice(-7)
+  })
+  await new Promise((resolve) => socket.once('close', resolve))
+  expect(end).not.toEndWith('\r\n0\r\n\r\n')
+  expect(service.app.memory.inUseBytes).toBe(0)
+  expect((await service.api('GET', PATH)).status).toBe(200)
 })
 
 test('an email keeps its id over all pages of time', async () => {

@@ -57,7 +57,7 @@ test('what a deleted sub-account did not send comes back to its parent: schedule
 test('no sub-account outlives a parent that is deleted while it is being made', async () => {
   await using service = await createFamily()
   // The hash of its password waits for these.
-  const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD))
+  const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
   const making = service.ask('POST', '/v1/accounts', subAccount())
   const headers = { authorization: `Bearer ${service.parentKey}`, 'x-confirm-delete': 'DELETE' }
   const deletion = await fetch(`${service.url}/v1/account`, { method: 'DELETE', headers })

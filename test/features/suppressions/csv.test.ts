@@ -331,7 +331,11 @@ describe('an export', () => {
     const { app, actor } = service
     await importCsv(service, Array.from({ length: 600 }, (_, i) => `u${i}@x.test`).join('\n'))
     let stalls = 0
-    const reader = exportStream(app, actor.accountId, { stalled: () => void stalls++, end() {} }).getReader()
+    const reader = exportStream(app, actor.accountId, {
+      isRevoked: () => false,
+      cut: () => void stalls++,
+      end() {},
+    }).getReader()
     const linesOf = async () =>
       new TextDecoder()
         .decode((await reader.read()).value)
@@ -352,13 +356,31 @@ describe('an export', () => {
     expect(stalls).toBe(1)
   })
 
+  test('ends with the access of its client', async () => {
+    await using service = await createTestApi()
+    const { app, actor } = service
+    await importCsv(service, Array.from({ length: 600 }, (_, i) => `u${i}@x.test`).join('\n'))
+    let isRevoked = false
+    let cuts = 0
+    const on = { isRevoked: () => isRevoked, cut: () => void cuts++, end() {} }
+    const reader = exportStream(app, actor.accountId, on).getReader()
+    await reader.read()
+    isRevoked = true
+    await expect(reader.read()).rejects.toThrow('the export is over')
+    expect(cuts).toBe(1)
+  })
+
   test('of which many are read at once leaves each turn of the event loop to one of them', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     await importCsv(service, 'a@x.test\n')
     const log: string[] = []
     const readers = Array.from({ length: 5 }, () =>
-      exportStream(app, actor.accountId, { stalled() {}, end: () => void log.push('slice') }).getReader(),
+      exportStream(app, actor.accountId, {
+        isRevoked: () => false,
+        cut() {},
+        end: () => void log.push('slice'),
+      }).getReader(),
     )
     let isOver = false
     const turns = (async () => {

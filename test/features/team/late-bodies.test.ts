@@ -67,3 +67,15 @@ test('a key that is deleted while the body is on its way makes no other', async 
   const asked = { path: '/v1/api-keys', body: { name: 'kept' }, headers }
   expect(await askSlowly(service, asked, deleted)).toEqual({ meanwhile: 204, status: 401 })
 })
+
+test('a file of contacts whose key is deleted while it is on its way is not imported', async () => {
+  await using service = await createTestApi()
+  const list = await service.api('POST', '/v1/contact-lists', { name: 'News' })
+  const { body } = await service.api('POST', '/v1/api-keys', { name: 'leaked' })
+  const headers = { authorization: `Bearer ${String(at(body, 'data', 'key'))}`, 'content-type': 'text/csv' }
+  const deleted = async () => (await service.api('DELETE', `/v1/api-keys/${String(at(body, 'data', 'id'))}`)).status
+  const path = `/v1/contact-lists/${at(list.body, 'data', 'id')}/contacts/import`
+  const asked = { path, body: 'ada@receiver.test', headers }
+  expect(await askSlowly(service, asked, deleted)).toEqual({ meanwhile: 204, status: 401 })
+  expect(at((await service.api('GET', '/v1/operations')).body, 'data')).toEqual([])
+})

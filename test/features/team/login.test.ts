@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createAccount, operatorFor } from '#features/account/create.ts'
-import { HEARTBEAT_MS } from '#features/events/stream.ts'
+import { removeUser, signOut } from '#features/team/operate.ts'
+import { trimPeople } from '#features/team/trim.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -204,6 +205,107 @@ describe('how often', () => {
     expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
   }, 30_000)
 
+  test('one IPv6 /56 may try four times as often as a /64, a /48 sixteen times, and no further network is slowed by that', async () => {
+    await using service = await createService({
+      settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '2' },
+    })
+    let n = 0
+    const accepted = async (networks: readonly string[]): Promise<number> => {
+      const statuses: number[] = []
+      for (const network of networks)
+        statuses.push((await tryFrom(service, `${network}::1`, `no${n++}@people.test`, 'wrong')).status)
+      expect(statuses.filter((status) => status !== 401 && status !== 429)).toEqual([])
+      return statuses.filter((status) => status === 401).length
+    }
+    const within = (prefix: string, count: number) =>
+      Array.from({ length: count }, (_, i) => `${prefix}${i.toString(16).padStart(2, '0')}`)
+    expect(await accepted(Array(4).fill('2001:db8:0:aa00'))).toBe(2)
+    expect(await accepted(within('2001:db8:0:aa', 20))).toBe(6)
+    // Those that were refused took nothing from the /48.
+    expect(await accepted(['bb', 'cc', 'dd', 'ee'].flatMap((part) => within(`2001:db8:0:${part}`, 10)))).toBe(24)
+    expect(await accepted(['2001:db8:1:aa00'])).toBe(1)
+    service.clock.advance(minutes(1))
+    expect(await accepted(within('2001:db8:0:aa', 20))).toBe(8)
+  }, 30_000)
+
+  /** Limits so high that only the queue for hashes is in the way. */
+  const UNLIMITED = { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '100000' }
+
+  /** Attempts from as many addresses as there are, until some are refused because the queue is full. */
+  async function fillQueue(service: Service, count: number, address: (i: number) => string) {
+    let isFull = false
+    const attempts = Array.from({ length: count }, async (_, i) => {
+      const { status } = await tryFrom(service, address(i), `no${i}@people.test`, 'wrong')
+      isFull ||= status === 503
+      return status
+    })
+    await eventually(() => isFull)
+    return Promise.all(attempts)
+  }
+
+  test('many attempts from one IPv6 /56 at once keep nobody elsewhere from signing in', async () => {
+    await using service = await createService({ settings: UNLIMITED })
+    const attack = fillQueue(service, 400, (i) => `2001:db8:0:aa${(i & 255).toString(16).padStart(2, '0')}::1`)
+    await eventually(
+      async () => (await tryFrom(service, '2001:db8:0:aaff::2', 'no@people.test', 'wrong')).status === 503,
+    )
+    expect((await tryFrom(service, '192.0.2.1', ADA, PASSWORD)).status).toBe(200)
+    expect(new Set(await attack)).toEqual(new Set([401, 503]))
+  }, 30_000)
+
+  test('attempts from very many networks keep nobody from signing in where he was signed in before', async () => {
+    await using service = await createService({ settings: UNLIMITED })
+    const before = await tryFrom(service, '2001:db8:0:1::1', ADA, PASSWORD)
+    const cookie = before.headers.get('set-cookie')?.split(';')[0] ?? ''
+    const csrf = String(at(before.body, 'data', 'csrf_token'))
+    await post(service.url, '/v1/auth/logout', undefined, { cookie, 'x-csrf-token': csrf })
+    const attack = fillQueue(service, 400, (i) => `10.0.${i >> 8}.${i & 255}`)
+    await eventually(async () => (await tryFrom(service, '192.0.2.1', ADA, PASSWORD)).status === 503)
+    // Another address of the same /64.
+    expect((await tryFrom(service, '2001:db8:0:1::2', ADA, PASSWORD)).status).toBe(200)
+    expect(new Set(await attack)).toEqual(new Set([401, 503]))
+  }, 30_000)
+
+  test('a user signs in where he was signed in before even when others there have used up the limits, within 90 days', async () => {
+    await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    const { app, clock } = service
+    const signInAndOut = async () => {
+      const answer = await tryFrom(service, '192.0.2.7', ADA, PASSWORD)
+      await signOut(app, ADA)
+      return answer.status
+    }
+    const useUp = async () => {
+      const statuses: number[] = []
+      for (let i = 0; i < 11; i++)
+        statuses.push((await tryFrom(service, '192.0.2.7', `no${i}@people.test`, 'x')).status)
+      expect(statuses.at(-1)).toBe(429)
+    }
+    expect(await signInAndOut()).toBe(200)
+    clock.advance(days(89))
+    await trimPeople(app)
+    await useUp()
+    expect(await signInAndOut()).toBe(200)
+    clock.advance(days(90))
+    await useUp()
+    expect(await signInAndOut()).toBe(429)
+    await trimPeople(app)
+    expect(app.db.query('SELECT * FROM known_networks').all()).toEqual([])
+  }, 30_000)
+
+  test('networks of a user who leaves the last team are forgotten; of each the fifty seen last are kept', async () => {
+    await using service = await createService({ settings: UNLIMITED })
+    const { app, actor, clock } = service
+    for (let i = 0; i < 52; i++) {
+      clock.advance(1)
+      expect((await tryFrom(service, `192.0.2.${i}`, ADA, PASSWORD)).status).toBe(200)
+    }
+    const networks = () => app.db.query<{ network: string }, []>('SELECT network FROM known_networks').all()
+    expect(networks()).toHaveLength(50)
+    expect(networks()).not.toContainEqual({ network: '192.0.2.1' })
+    await removeUser(app, actor, ADA)
+    expect(networks()).toEqual([])
+  }, 30_000)
+
   test('after five wrong ones each next has to wait longer, up to a minute', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { url, clock } = service
@@ -378,7 +480,6 @@ describe('a session', () => {
     })
     expect(stream.status).toBe(200)
     await session.ask('POST', '/v1/auth/logout')
-    service.clock.advance(HEARTBEAT_MS)
     expect(await stream.text()).not.toContain('data:')
   })
 

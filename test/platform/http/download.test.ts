@@ -198,13 +198,42 @@ test('the connection of a download has no time limit while it is taken, its own 
   await expect(untaken.text()).rejects.toThrow()
 })
 
+test('a download ends with the access of its actor, and its connection with it', async () => {
+  const limits: number[] = []
+  const request = new Request('http://x.test/file')
+  const actor = { isOpen: true, mayStillAct: () => actor.isOpen }
+  setRequestContext(request, {
+    requestId: '1',
+    path: '/file',
+    actor,
+    reservation: undefined,
+    clientIp: () => '',
+    setTimeout: (limitSeconds) => void limits.push(limitSeconds),
+    idleSeconds: 45,
+  })
+  const memory = new MemoryBudget(1 * MiB)
+  const { state, slices } = sliced(3)
+  const app = { clock: new ManualClock(0), memory, log: { error() {} } }
+  const reader = streamedDownload(app, request, slices, FILE).body?.getReader()
+  expect((await reader?.read())?.value?.length).toBe(64 * KiB)
+  actor.isOpen = false
+  await expect(reader?.read()).rejects.toThrow('the download is over')
+  expect({ ...state, limits, inUse: memory.inUseBytes }).toMatchObject({
+    read: 1,
+    closed: 1,
+    limits: [0, 45, 1],
+    inUse: 0,
+  })
+})
+
 test('small slices go together, and the minute without a reader begins anew with each read', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const events: string[] = []
   const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))
   const reader = pacedStream({ clock }, slices, {
     over: () => events.push('over'),
-    stalled: () => events.push('stalled'),
+    isRevoked: () => false,
+    cut: () => events.push('cut'),
     failed: () => events.push('failed'),
   }).getReader()
   const sizes: number[] = []
@@ -214,6 +243,6 @@ test('small slices go together, and the minute without a reader begins anew with
   }
   expect([sizes, events]).toEqual([[64 * KiB, 64 * KiB, 64 * KiB], []])
   clock.advance(seconds(60))
-  expect(events).toEqual(['over', 'stalled'])
+  expect(events).toEqual(['over', 'cut'])
   await expect(reader.read()).rejects.toThrow('the download is over')
 })

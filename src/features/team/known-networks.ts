@@ -1,0 +1,48 @@
+/**
+ * @module The networks in which users have been signed in, also after they signed out. Attempts to sign in from there
+ * have limits and a queue of their own (attempts.ts, passwords.ts), so that an attack from elsewhere locks no known
+ * user out.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { networkOf } from '#platform/network.ts'
+import { days } from '#platform/units.ts'
+import { userEmail } from './users.ts'
+
+const RETENTION_MS = days(90)
+/** Beyond them the one seen longest ago is deleted. */
+const MAX_NETWORKS_PER_USER = 50
+const TRIM_BATCH_SIZE = 1000
+
+const sql = prepared((db) => ({
+  find: db.prepare<{ one: number }, [string, string, number]>(
+    `SELECT 1 AS one FROM users JOIN known_networks ON user_id = users.id WHERE email = ? AND network = ? AND last_seen_at > ?`,
+  ),
+  record: db.prepare<{ userId: number }, [string, number, number]>(
+    `INSERT INTO known_networks (user_id, network, last_seen_at) SELECT user_id, ?, ? FROM sessions WHERE id = ?
+     ON CONFLICT (user_id, network) DO UPDATE SET last_seen_at = excluded.last_seen_at RETURNING user_id AS userId`,
+  ),
+  crowded: db.prepare(
+    `DELETE FROM known_networks WHERE user_id = ?1 AND network NOT IN
+     (SELECT network FROM known_networks WHERE user_id = ?1 ORDER BY last_seen_at DESC LIMIT ${MAX_NETWORKS_PER_USER})`,
+  ),
+  trim: db.prepare(
+    `DELETE FROM known_networks WHERE (user_id, network) IN
+     (SELECT user_id, network FROM known_networks WHERE last_seen_at <= ? LIMIT ${TRIM_BATCH_SIZE})`,
+  ),
+}))
+
+/** Whether the user with this address, in any spelling, was signed in from the network of an IP address. */
+export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
+  sql(db).find.get(userEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
+
+/** Records where a session is used. */
+export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
+  const recorded = ipAddress === '' ? null : sql(tx.db).record.get(networkOf(ipAddress), now, sessionId)
+  if (recorded) sql(tx.db).crowded.run(recorded.userId)
+}
+
+/** Deletes networks that were not seen for long, a batch at a time. */
+export const trimKnownNetworks = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now - RETENTION_MS).changes
