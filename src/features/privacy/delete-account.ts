@@ -28,6 +28,7 @@ import { endWaitingMail, hasMailInHand } from '../emails/end-mail.ts'
 import { insertOperation, removeOperationsOf } from '../operations/operations.ts'
 import { mailAbout } from '../system-mail/about.ts'
 import { removeTeamOf } from '../team/users.ts'
+import { ACCOUNT_TAG_BYTES } from '../tracking/tokens.ts'
 import { closeWebhooks } from '../webhooks/change.ts'
 import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
@@ -260,7 +261,7 @@ function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
   const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
   if (next !== undefined) return { cursor: next }
   removeOperationsOf(tx, accountId)
-  emptyAccount(tx, accountId)
+  emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
   return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
 }
 
