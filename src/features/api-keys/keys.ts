@@ -127,7 +127,7 @@ function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
 /** Removes a key. Throws 404 when the account has none with this id. */
 export async function revokeApiKey(app: App, authenticator: Authenticator, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  const hash = await app.commit.write((tx) => {
+  const hash = await app.commit.writeFromReserve((tx) => {
     const found = uuid && sql(tx.db).delete.get(uuid, actor.accountId)
     if (!found) throw notFound('api_key_not_found', 'There is no API key with this id.')
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
@@ -192,7 +192,7 @@ export function createAuthenticator(app: App): Authenticator {
       if (lastUsed.size === 0) return
       const used = [...lastUsed]
       lastUsed.clear()
-      await app.commit.write((tx: Tx) => {
+      await app.commit.writeFromReserve((tx: Tx) => {
         for (const [id, at] of used) sql(tx.db).used.run(at, id)
       })
     },

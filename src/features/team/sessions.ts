@@ -195,7 +195,9 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     if (noted.has(id)) return
     noted.add(id)
     app.commit
-      .write((tx) => void sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id))
+      .writeFromReserve(
+        (tx) => void sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id),
+      )
       // A full disk: it is stored at the next use.
       .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
       .finally(() => noted.delete(id))
