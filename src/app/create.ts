@@ -123,7 +123,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     })
 
     const checkpointer = createCheckpointer(log)
+    const disk = options.disk ?? watchDisk(config, clock, log)
     const committerOptions: CommitterOptions = {
+      disk,
       checkpointBytes: CHECKPOINT_BYTES,
       checkpoint: (path, mode) => checkpointer.run(path, mode),
       onBroken: (error) => {
@@ -183,7 +185,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       commit,
       content,
       rawMail,
-      disk: options.disk ?? watchDisk(config, clock, log),
+      disk,
       removeCaptures: (emailIds) => captures.remove(emailIds),
       scrubFiles: async () => {
         await compactSearch({ commit })

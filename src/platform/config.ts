@@ -322,6 +322,11 @@ const settings = {
     1_000_000,
     'Recipients delivered to or bounced in 24 hours below which the two rates pause nobody.',
   ),
+  feedbackLoops: list(
+    'Further feedback loops whose complaints count toward the pause of an account, when SPF or DKIM proves the sender: addresses, or domains that nobody else sends from.',
+    'a comma list of addresses or domains in lower case, such as fbl@provider.example',
+    (v) => /^(?:[^\s@A-Z]{1,64}@)?[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}$/.test(v),
+  ),
   abuseContent: flag(true, 'Whether mail of accounts of TASSIS_ABUSE_PLANS is looked at for phishing.'),
   abuseDomainsPerHour: integer(
     20,

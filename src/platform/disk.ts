@@ -1,11 +1,30 @@
-/** @module Whether the disk of the data directory has room for new work. Asks the system in the thread pool; never frees or writes anything. */
+/**
+ * @module Whether the disk of the data directory has room for new work. Asks the system in the thread pool, at most once a second, and takes off what was
+ * written since, so that the answer holds at each commit. Never frees or writes anything itself.
+ */
 import { statfs } from 'node:fs/promises'
 import type { Clock } from './clock.ts'
-import { minutes, seconds } from './units.ts'
+import { MiB, minutes, seconds } from './units.ts'
+
+/** Whoever keeps a write-ahead log on the disk. */
+export interface LogWriter {
+  /** Size of the log. A checkpoint may need as much again before it can empty it. */
+  readonly walBytes: number
+  /** Empties the log. */
+  checkpoint(): Promise<void>
+}
 
 export interface DiskGuard {
-  /** True when less than the wanted bytes are free, or the system cannot say. The answer may be a second old. */
+  /** True when less than the wanted bytes are free, or the system cannot say. The answer of the system may be a second old. */
   isLow(): Promise<boolean>
+  /** Asks the system again when its answer is a second old; undefined: it is younger. */
+  refresh(): Promise<unknown> | undefined
+  /** Whether `bytes` can be written without touching what is reserved, by the last answer of the system and all that was written since. */
+  hasRoomFor(bytes: number): boolean
+  /** Takes bytes that were written off what is free. */
+  countWritten(bytes: number): void
+  /** Counts the log of a database as well, and empties it when the disk is low. Returns the function that ends this. */
+  register(writer: LogWriter): () => void
 }
 
 export interface DiskGuardOptions {
@@ -24,6 +43,8 @@ export interface DiskGuardOptions {
 const ANSWER_HOLDS_MS = seconds(1)
 /** A disk at the very bound must not fill itself with messages. */
 const TOLD_EVERY_MS = minutes(1)
+/** Smaller logs are not worth emptying for. */
+const MIN_EMPTIED_LOG_BYTES = MiB
 
 /** A guard that asks at most once a second, however many wait for the answer. */
 export function createDiskGuard({
@@ -33,32 +54,63 @@ export function createDiskGuard({
   freeBytesOf = statFreeBytes,
   onChange,
 }: DiskGuardOptions): DiskGuard {
-  let answer = false
+  /** As the system said last; undefined: it could not. */
+  let freeBytes: number | undefined = Number.POSITIVE_INFINITY
+  let writtenBytes = 0
   let answeredAtMs = Number.NEGATIVE_INFINITY
   // One question at a time: a disk that hangs must not take the thread pool with it.
-  let asked: Promise<boolean> | undefined
+  let asked: Promise<void> | undefined
   let told = false
   let toldAtMs = Number.NEGATIVE_INFINITY
+  const writers = new Set<LogWriter>()
 
-  const ask = async (): Promise<boolean> => {
-    const freeBytes = await freeBytesOf(folder).catch(() => undefined)
-    answer = freeBytes === undefined || freeBytes < minFreeBytes
+  const hasRoomFor = (bytes: number): boolean => {
+    if (minFreeBytes === 0) return true
+    if (freeBytes === undefined) return false
+    let left = freeBytes - writtenBytes - bytes
+    for (const { walBytes } of writers) left -= walBytes
+    return left >= minFreeBytes
+  }
+
+  const ask = async (): Promise<void> => {
+    // What is written while the system answers may be in its answer or not.
+    const known = writtenBytes
+    freeBytes = await freeBytesOf(folder).catch(() => undefined)
+    writtenBytes -= known
     answeredAtMs = clock.monotonicMs()
-    if (answer !== told && answeredAtMs - toldAtMs >= TOLD_EVERY_MS) {
-      told = answer
+    const isLow = !hasRoomFor(0)
+    if (isLow)
+      // What it fails with, the next write of this database is told.
+      for (const writer of writers)
+        if (writer.walBytes >= MIN_EMPTIED_LOG_BYTES) writer.checkpoint().catch(() => undefined)
+    if (isLow !== told && answeredAtMs - toldAtMs >= TOLD_EVERY_MS) {
+      told = isLow
       toldAtMs = answeredAtMs
-      onChange?.(answer, freeBytes)
+      onChange?.(isLow, freeBytes)
     }
-    return answer
+  }
+
+  const refresh = (): Promise<void> | undefined => {
+    if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < ANSWER_HOLDS_MS) return undefined
+    asked ??= ask().finally(() => {
+      asked = undefined
+    })
+    return asked
   }
 
   return {
     async isLow() {
-      if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < ANSWER_HOLDS_MS) return answer
-      asked ??= ask().finally(() => {
-        asked = undefined
-      })
-      return asked
+      await refresh()
+      return !hasRoomFor(0)
+    },
+    refresh,
+    hasRoomFor,
+    countWritten(bytes) {
+      writtenBytes += bytes
+    },
+    register(writer) {
+      writers.add(writer)
+      return () => void writers.delete(writer)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTestApi } from '#test/support/api.ts'
+import { testDisk } from '#test/support/disk.ts'
 import { dataFolder, startServing, tassis } from './process.ts'
 
 setDefaultTimeout(60_000)
@@ -19,7 +20,7 @@ test('health says ready of a running service, and what to do when none answers',
 })
 
 test('health says why a service is not ready', async () => {
-  await using service = await createTestApi({ disk: { isLow: async () => true } })
+  await using service = await createTestApi({ disk: testDisk(() => true) })
   expect(await tassis(['health'], { TASSIS_HTTP_ADDR: new URL(service.url).host })).toEqual({
     exitCode: 1,
     stdout: '',

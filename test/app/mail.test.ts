@@ -233,10 +233,10 @@ test('complaints are told by account with their rate over 30 days, newest first'
     'ACCOUNT DELIVERED COMPLAINTS RATE',
     'Acme 4 1 25.000 %',
     '',
-    'WHEN ACCOUNT COMPLAINER TYPE REPORTED BY EMAIL',
+    'WHEN ACCOUNT COMPLAINER TYPE LOOP REPORTED BY EMAIL',
     expect.stringMatching(
       new RegExp(
-        `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ Acme bob@receiver\\.test abuse ProviderFBL/1\\.4 .* ${emailId}$`,
+        `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ Acme bob@receiver\\.test abuse \\(unproven\\) ProviderFBL/1\\.4 .* ${emailId}$`,
       ),
     ),
   ])
@@ -250,6 +250,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
         email_id: emailId,
         complainer: 'bob@receiver.test',
         feedback_type: 'abuse',
+        feedback_loop: null,
         reporter: REPORT.userAgent,
         created_at: expect.stringMatching(/Z$/),
       },

@@ -64,4 +64,13 @@ describe('mail from a domain that is not verified', () => {
     expect(sink.messages).toEqual([])
     expect(flow.dns.queries).toEqual([])
   })
+
+  test('is not tracked, whatever it asks for', async () => {
+    await using flow = await startMailFlow({ zone: ZONE, smtpPort: 9, verified: false })
+    const html_body = '<p><a href="https://shop.test/">Shop</a></p>'
+    const sent = await flow.send({ to: 'bob@receiver.test', html_body, tracking: true })
+    expect((await flow.settled(sent)).status).toBe('sent')
+    expect(captureOf(flow)?.raw).toContain('https://shop.test/')
+    expect(captureOf(flow)?.raw).not.toMatch(/\/t\/[oc]\//)
+  })
 })

@@ -9,7 +9,10 @@ import { UUID } from '#test/support/email-api.ts'
 import { shape, shapeNames } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
 
-/** What each shape says it is about when it is the copy of a Bcc among four recipients: the recipient, or only the email. */
+/**
+ * What each shape proves that it is about when it is the copy of a Bcc among four recipients: the recipient, or only the email. The sender proves nothing,
+ * so a name in the report does not.
+ */
 const SHAPES: Readonly<Record<string, 'recipient' | 'email'>> = {
   standard: 'recipient',
   'headers-only': 'recipient',
@@ -19,9 +22,9 @@ const SHAPES: Readonly<Record<string, 'recipient' | 'email'>> = {
   comcast: 'email',
   fastmail: 'email',
   'mail-ru': 'recipient',
-  'signal-spam': 'recipient',
+  'signal-spam': 'email',
   aol: 'recipient',
-  'microsoft-jmrp': 'recipient',
+  'microsoft-jmrp': 'email',
   'microsoft-spf': 'recipient',
   'unsubscribe-link-only': 'recipient',
   'several-recipients': 'email',

@@ -96,6 +96,9 @@ export async function startPostOffice(
     'receiver.test': { ...arriving, TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
     [LOST_DOMAIN]: arriving,
     [HOOK_HOST]: arriving,
+    'arf.mail.yahoo.com': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'hotmail.com': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+    'provider.test': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
   })
   const service = await createEmailApi({
     clock: systemClock,

@@ -27,7 +27,7 @@ async function outcomeOf(flow: MailFlow) {
  * on disk before.
  */
 function storeAfterEnd({ app: { commit } }: MailFlow, server: ScriptedSmtp, nthData = 1): void {
-  const write = commit.write.bind(commit)
+  const write = commit.writeFromReserve.bind(commit)
   const isSettled = (): boolean => {
     const [first] = server.sessions
     return !first || first.closed || first.commands.filter((command) => command === 'DATA').length < nthData
@@ -36,7 +36,7 @@ function storeAfterEnd({ app: { commit } }: MailFlow, server: ScriptedSmtp, nthD
     await eventually(isSettled)
     return write(run)
   }
-  Object.defineProperty(commit, 'write', { value: later })
+  Object.defineProperty(commit, 'writeFromReserve', { value: later })
 }
 
 describe('a session that ends', () => {

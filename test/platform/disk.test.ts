@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { ManualClock, systemClock } from '#platform/clock.ts'
 import { createDiskGuard } from '#platform/disk.ts'
+import { MiB } from '#platform/units.ts'
 
 test('a disk is low when less than the wanted bytes are free', async () => {
   const isLow = (minFreeBytes: number, folder = tmpdir()) =>
@@ -44,6 +45,55 @@ test('an answer holds for a second, and one question serves all who wait', async
   expect(asked).toHaveLength(2)
   asked[1]?.(100)
   expect(await mended).toBe(false)
+})
+
+test('what is written after an answer is taken off it, until the system is asked again', async () => {
+  const clock = new ManualClock()
+  let free = 1000
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, freeBytesOf: async () => free })
+  expect(await guard.isLow()).toBe(false)
+  expect([guard.hasRoomFor(900), guard.hasRoomFor(901)]).toEqual([true, false])
+  guard.countWritten(500)
+  expect([guard.hasRoomFor(400), guard.hasRoomFor(401)]).toEqual([true, false])
+  guard.countWritten(401)
+  expect(await guard.isLow()).toBe(true)
+  free = 99 + 500
+  clock.advance(1000)
+  expect(await guard.isLow()).toBe(false)
+  expect([guard.hasRoomFor(499), guard.hasRoomFor(500)]).toEqual([true, false])
+})
+
+test('what is written while the system answers is taken off its answer', async () => {
+  const asked: ((freeBytes: number) => void)[] = []
+  const freeBytesOf = () => new Promise<number>((resolve) => asked.push(resolve))
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: new ManualClock(), freeBytesOf })
+  guard.countWritten(700)
+  const answer = guard.isLow()
+  guard.countWritten(30)
+  asked[0]?.(200)
+  expect(await answer).toBe(false)
+  expect([guard.hasRoomFor(70), guard.hasRoomFor(71)]).toEqual([true, false])
+})
+
+test('a log has to be copied before it is emptied, so its size is not free either; on a low disk it is emptied', async () => {
+  const clock = new ManualClock()
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, freeBytesOf: async () => 3 * MiB })
+  const checkpoints: string[] = []
+  const writer = (name: string, walBytes: number) => ({
+    walBytes,
+    checkpoint: async () => void checkpoints.push(name),
+  })
+  guard.register(writer('large', MiB))
+  const unregister = guard.register(writer('larger', 2 * MiB))
+  guard.register(writer('small', 1))
+  expect(await guard.isLow()).toBe(true)
+  expect(checkpoints).toEqual(['large', 'larger'])
+  unregister()
+  expect(await guard.isLow()).toBe(false)
+  expect(guard.hasRoomFor(2 * MiB - 101)).toBe(true)
+  clock.advance(1000)
+  await guard.isLow()
+  expect(checkpoints).toEqual(['large', 'larger'])
 })
 
 test('a change is told once, with what is free, and no more than once a minute however often it changes', async () => {

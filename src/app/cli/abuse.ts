@@ -34,7 +34,9 @@ const pause = operation(
     if (reason === '' || reason.length > LONGEST_REASON)
       throw invalid('reason', `A reason has 1 to ${LONGEST_REASON} characters; the account's people read it.`)
     const actor = operatorOf(app, account)
-    const isPaused = await app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason }))
+    const isPaused = await app.commit.writeFromReserve((tx) =>
+      pauseAccount(app, tx, actor, { source: 'admin', reason }),
+    )
     const { name } = accountOfActor(app.config, app.db, actor.accountId)
     if (!isPaused)
       throw conflict('account_paused', `The account ${name} is paused already; \`tassis accounts show\` says why.`)
@@ -56,7 +58,7 @@ const resume = operation(
   async ({ opened: { app } }, { account }: { account: string }): Promise<ShownResume> => {
     const actor = operatorOf(app, account)
     const { held, isAll } = countHeld(app.db, actor.accountId, MOST_COUNTED)
-    const isResumed = await app.commit.write((tx) => resumeAccount(app, tx, actor))
+    const isResumed = await app.commit.writeFromReserve((tx) => resumeAccount(app, tx, actor))
     const { name } = accountOfActor(app.config, app.db, actor.accountId)
     if (!isResumed) throw conflict('account_not_paused', `The account ${name} is not paused.`)
     const stillStopped = stopOf(app.db, actor.accountId) ?? null

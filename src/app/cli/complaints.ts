@@ -32,6 +32,8 @@ interface ShownComplaint {
   /** Null when the report did not say who it was. */
   readonly complainer: string | null
   readonly feedback_type: string
+  /** Null when nothing proves who reported it; such a complaint pauses nobody. */
+  readonly feedback_loop: string | null
   readonly reporter: string | null
   readonly created_at: string
 }
@@ -67,6 +69,7 @@ const show = operation('complaints', ({ opened: { app } }, { account, limit }: I
       email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
       complainer: complaint.address,
       feedback_type: complaint.feedbackType,
+      feedback_loop: complaint.feedbackLoop,
       reporter: complaint.reporter,
       created_at: isoTime(complaint.createdAt),
     })),
@@ -112,12 +115,13 @@ const complaintsText = ({ accounts, newest, days: span }: ShownComplaints): stri
     newest.length === 0
       ? 'Nobody has complained.'
       : table(
-          ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'REPORTED BY', 'EMAIL'],
+          ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'LOOP', 'REPORTED BY', 'EMAIL'],
           newest.map((row) => [
             utc(row.created_at),
             row.account,
             row.complainer ?? '(not told)',
             row.feedback_type,
+            row.feedback_loop ?? '(unproven)',
             shortened(row.reporter ?? '', LONGEST_REPORTER),
             row.email_id ?? '(gone)',
           ]),

@@ -93,7 +93,7 @@ export function startContentWatch(app: App): DueLoop {
       }
     }
     if (last > 0) {
-      await app.commit.write((tx) => {
+      await app.commit.writeFromReserve((tx) => {
         sql(tx.db).move.run(last)
         for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
       })
@@ -185,7 +185,7 @@ const detailOf = ({ points, signs }: Score, opinion?: Opinion) => ({
 })
 
 async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     const actor = judgedAccount(app, tx.db, email.accountId)
     if (!actor) return
     const detail = detailOf(score, opinion)
@@ -196,7 +196,7 @@ async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opini
 
 /** Once an hour an account. */
 async function tell(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     if (sql(tx.db).told.get(accountId, app.eventTime() - TELL_MS)) return
     const found = {
       source: 'scam_classifier',

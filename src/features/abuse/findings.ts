@@ -79,7 +79,7 @@ export async function trimFindings(app: App, signal?: AbortSignal): Promise<numb
   const before = app.clock.now() - days(FINDING_DAYS)
   let removed = 0
   for (;;) {
-    const slice = await app.commit.write((tx) => sql(tx.db).trim.run(before, SLICE).changes)
+    const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE).changes)
     removed += slice
     if (slice < SLICE || signal?.aborted) return removed
   }

@@ -42,7 +42,7 @@ export function startPauseNotices(app: App): DueLoop {
     for (const notice of notices) {
       if (ending.aborted) return undefined
       await tell(app, notice)
-      await app.commit.write((tx) => sql(tx.db).done.run(notice.findingId))
+      await app.commit.writeFromReserve((tx) => sql(tx.db).done.run(notice.findingId))
     }
     return notices.length === AT_ONCE ? app.clock.now() : undefined
   }

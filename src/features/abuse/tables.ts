@@ -33,7 +33,6 @@ export const resumedFigures = sqliteTable('resumed_figures', {
   hour: integer('hour').notNull(),
   delivered: integer('delivered').notNull(),
   bounced: integer('bounced').notNull(),
-  complained: integer('complained').notNull(),
 })
 
 /** How many emails of an account the look at content has passed. */

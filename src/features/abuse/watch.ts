@@ -91,7 +91,7 @@ export function startAbuseWatch(app: App): DueLoop {
 async function judgeRates(app: App, accountId: number): Promise<void> {
   const excess = (db: App['db']) => excessOf(figuresOf(db, accountId, app.eventTime()), app.config)
   if (excess(app.db) === undefined || !judgedAccount(app, app.db, accountId)) return
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     const actor = judgedAccount(app, tx.db, accountId)
     const found = excess(tx.db)
     if (!actor || !found) return
@@ -109,7 +109,7 @@ interface Made {
 /** Pauses an account that made too much of something. */
 async function judgeBurst(app: App, { accountId, action }: Made): Promise<void> {
   if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) return
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     const actor = judgedAccount(app, tx.db, accountId)
     if (!actor) return
     const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 
 /** What may pause an account: its figures, the look at its mail, how fast it makes things, the operator. */
 export const PAUSE_SOURCES = ['reputation', 'scam_classifier', 'registration_burst', 'admin'] as const
@@ -29,6 +30,11 @@ interface Row {
   readonly isParentOff: number
 }
 
+/** Pauses after which the links in mail that was sent may lead to harm. */
+const BLOCKING_SOURCES = (['scam_classifier', 'admin'] satisfies PauseSource[])
+  .map((source) => `'${source}'`)
+  .join(', ')
+
 const sql = prepared((db) => ({
   free: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM accounts WHERE id = ? AND paused_at IS NULL AND disabled_at IS NULL AND deleted_at IS NULL AND parent_id IS NULL',
@@ -39,6 +45,10 @@ const sql = prepared((db) => ({
        parent.pause_source AS parentSource, parent.pause_reason AS parentReason,
        coalesce(parent.disabled_at, parent.deleted_at) IS NOT NULL AS isParentOff
      FROM accounts own LEFT JOIN accounts parent ON parent.id = own.parent_id WHERE own.id = ?`,
+  ),
+  blockedLinks: db.prepare<{ uuid: UuidBytes }, []>(
+    `SELECT own.uuid FROM accounts own LEFT JOIN accounts parent ON parent.id = own.parent_id
+     WHERE own.pause_source IN (${BLOCKING_SOURCES}) OR parent.pause_source IN (${BLOCKING_SOURCES})`,
   ),
   pause: db.prepare(
     'UPDATE accounts SET paused_at = ?, pause_source = ?, pause_reason = ?, updated_at = ? WHERE id = ? AND paused_at IS NULL',
@@ -75,6 +85,12 @@ export function stopOf(db: Database, accountId: number): string | undefined {
   const paused = pauseIn(row)
   return paused && `The account is paused: ${paused.reason}`
 }
+
+/** UUIDs of the accounts whose tracked links lead on no more, the deleted ones among them. */
+export const accountsWithBlockedLinks = (db: Database): UuidBytes[] =>
+  sql(db)
+    .blockedLinks.all()
+    .map(({ uuid }) => uuid)
 
 /** Pauses; false when it is paused already. */
 export const setPaused = (tx: Tx, accountId: number, { since, source, reason }: Pause): boolean =>

@@ -82,7 +82,7 @@ export const tokenText = (token: Uint8Array): string => token.toHex()
  * token is not that of a lease that still runs.
  */
 export function ackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     if (message.ackedAt !== null && isToken(message.leaseToken, token)) return
@@ -99,7 +99,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
 
 /** Ends a lease so that the message can be given to the next consumer at once. Throws as `ackMessage` does. */
 export function nackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     const expiresAt = requireLease(app, message, token)

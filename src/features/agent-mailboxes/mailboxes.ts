@@ -190,7 +190,7 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
 
 /** Deletes a mailbox: at once for everybody; `removeDeletedMailboxes` takes its rows away. Throws 404. */
 export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const now = app.eventTime()
     sql(tx.db).markDeleted.run(now, now, mailbox.id)
@@ -215,7 +215,7 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
     const mailbox = sql(app.db).deleted.get(after)
     if (!mailbox) return removed
     after = mailbox.id
-    while (!(await app.commit.write((tx) => removeSlice(app, tx, mailbox.id))));
+    while (!(await app.commit.writeFromReserve((tx) => removeSlice(app, tx, mailbox.id))));
     app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
     removed++
   }

@@ -234,7 +234,7 @@ export function setLabels(
 
 /** Deletes a message, received or sent; its thread goes with its last message. Throws 404. */
 export function deleteMessage(app: App, actor: Actor, id: string, mid: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     removeMessage(app, tx, message)

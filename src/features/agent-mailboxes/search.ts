@@ -62,7 +62,7 @@ const MERGED_PAGES = 64
 export async function compactSearch(app: Pick<App, 'commit'>): Promise<void> {
   // The first step, negative, begins a merge of everything into one; those after it go on with that.
   for (let pages = -MERGED_PAGES; ; pages = MERGED_PAGES) {
-    const didWork = await app.commit.write((tx) => {
+    const didWork = await app.commit.writeFromReserve((tx) => {
       const { merge, changes } = sql(tx.db)
       const before = changes.get()?.n ?? 0
       merge.run(pages)

@@ -151,7 +151,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
   const serveSome = async (room: Room): Promise<void> => {
     const served: { readonly waiter: Waiter; readonly lease: Lease }[] = []
     try {
-      await app.commit.write((tx) => {
+      await app.commit.writeFromReserve((tx) => {
         const now = clock.now()
         takeBackExpired(tx, room.mailboxId, now)
         for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
@@ -171,7 +171,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     for (const { waiter, lease } of served) if (!waiter.isGone) waiter.resolve(lease)
     // Their clients went away while it was written: the next ones get these messages.
     if (lost.length > 0)
-      await app.commit.write((tx) => {
+      await app.commit.writeFromReserve((tx) => {
         for (const { lease } of lost) release(tx, lease)
       })
   }

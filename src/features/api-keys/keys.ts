@@ -126,7 +126,7 @@ function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
 /** Removes a key. Throws 404 when the account has none with this id. */
 export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
       throw notFound('api_key_not_found', 'There is no API key with this id.')
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
@@ -183,7 +183,7 @@ export function createAuthenticator(app: App): Authenticator {
       if (lastUsed.size === 0) return
       const used = [...lastUsed]
       lastUsed.clear()
-      await app.commit.write((tx: Tx) => {
+      await app.commit.writeFromReserve((tx: Tx) => {
         for (const [id, at] of used) sql(tx.db).used.run(at, id)
       })
     },

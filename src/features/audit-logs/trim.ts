@@ -28,7 +28,7 @@ export async function trimAuditLog(app: App, before: Millis, most = Number.POSIT
   let removed = 0
   while (removed < most) {
     const limit = Math.min(AT_ONCE, most - removed)
-    const rows = await app.commit.write((tx) => trimStep(tx, before, limit))
+    const rows = await app.commit.writeFromReserve((tx) => trimStep(tx, before, limit))
     removed += rows
     if (rows < limit) break
   }

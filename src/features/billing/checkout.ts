@@ -184,5 +184,5 @@ export async function endBilling(app: App, accountId: number): Promise<void> {
       }),
     )
   } else app.log.warn({ account: accountUuid }, 'an account with a subscription is deleted while nobody is billed')
-  await app.commit.write((tx) => setCustomer(tx, accountId, null, app.eventTime()))
+  await app.commit.writeFromReserve((tx) => setCustomer(tx, accountId, null, app.eventTime()))
 }

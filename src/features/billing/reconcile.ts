@@ -249,7 +249,7 @@ async function couldReconcile(app: App, customerId: string): Promise<boolean> {
 export async function trimBillingEvents(app: App): Promise<number> {
   const before = app.clock.now() - days(KEPT_EVENT_DAYS)
   for (let removed = 0; ; ) {
-    const { changes } = await app.commit.write((tx) => sql(tx.db).trim.run(before, SLICE))
+    const { changes } = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE))
     removed += changes
     if (changes < SLICE) return removed
   }

@@ -39,7 +39,7 @@ export function controlBroadcast(
   verb: ControlVerb,
   onMoved: OnMoved,
 ): Promise<Operation> {
-  return app.commit.write((tx) => {
+  return app.commit[verb === 'cancel' ? 'writeFromReserve' : 'write']((tx) => {
     const operation = getOperation(tx.db, actor.accountId, operationId)
     const broadcast = broadcastOfOperation(tx.db, actor.accountId, operation.id)
     if (!broadcast)

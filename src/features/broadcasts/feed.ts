@@ -206,7 +206,7 @@ async function onTrouble(app: App, broadcast: Broadcast, error: unknown, onMoved
     app.log.error({ err: error, broadcast: broadcast.id }, 'a broadcast could not go on; it is tried again')
   const reason = error instanceof AppError ? error.message : 'It could not be stored just now; it is tried again.'
   try {
-    await app.commit.write((tx) => {
+    await app.commit.writeFromReserve((tx) => {
       if (isForGood) moveBroadcast(app, tx, broadcast, { from: 'sending', to: 'failing', error: reason }, onMoved)
       else noteTrouble(app, tx, broadcast.id, reason)
     })
@@ -365,7 +365,7 @@ async function takeBack(
   passes: Map<number, Pass>,
 ): Promise<Millis> {
   const operationId = broadcast.operationId ?? 0
-  const next = await app.commit.write((tx): Pass | 'tried' | undefined => {
+  const next = await app.commit.writeFromReserve((tx): Pass | 'tried' | undefined => {
     const isBeingTried = () => sql(tx.db).processing.get(operationId) !== null
     const { lookedAt, isLast } = passes.get(broadcast.id) ?? { lookedAt: 0, isLast: !isBeingTried() }
     const emails = sql(tx.db).queued.all(operationId, lookedAt, TAKE_BACK_EMAILS)

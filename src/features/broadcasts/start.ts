@@ -124,7 +124,7 @@ export async function startBroadcast(
   also: (tx: Tx, operation: BegunOperation) => void = () => undefined,
 ): Promise<BroadcastAnswer> {
   const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(app.db, actor, input.replyKey)
-  if (earlier) return app.commit.write(() => ({ ...earlier.data }))
+  if (earlier) return app.commit.writeFromReserve(() => ({ ...earlier.data }))
   requireSending(sendingAccount(app.config, app.db, actor.accountId))
   const draft = broadcastDraft(app, input)
   // Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only.
@@ -380,11 +380,13 @@ const discardQuietly = (app: App, broadcastId: number): Promise<void> =>
 /** Removes a broadcast that never began, with what was fixed for it. */
 export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
   for (;;) {
-    const removed = await app.commit.write((tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_SLICE).changes)
+    const removed = await app.commit.writeFromReserve(
+      (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_SLICE).changes,
+    )
     if (removed < DISCARD_SLICE) break
     await giveWay()
   }
-  await app.commit.write((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
+  await app.commit.writeFromReserve((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
 }
 
 /** Removes what a crash left in the middle of fixing: nobody was told of it. */

@@ -139,7 +139,7 @@ export class CaptureStore {
   async save({ recipientId, emailId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
     const head = headOf(raw)
-    await this.committer.write((tx) => {
+    await this.committer.writeFromReserve((tx) => {
       const { storedBytes, save } = sql(tx.db)
       const grownBytes = stored.length - (storedBytes.get(recipientId)?.storedBytes ?? 0)
       const receivedAt = this.#options.clock.now()
@@ -181,7 +181,7 @@ export class CaptureStore {
   async remove(emailIds: readonly number[]): Promise<number> {
     // Nearly always there are none.
     if (!emailIds.some((id) => sql(this.db).ofEmail.get(id) !== null)) return 0
-    return this.committer.write((tx) => {
+    return this.committer.writeFromReserve((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
       tx.afterCommit(() => {
         this.#totalBytes -= removed.reduce((sum, { storedBytes }) => sum + storedBytes, 0)
@@ -204,10 +204,10 @@ export class CaptureStore {
   }
 
   async #trimNow(): Promise<void> {
-    while (this.#isTrimDue()) await this.committer.write((tx) => this.#removeSome(tx))
+    while (this.#isTrimDue()) await this.committer.writeFromReserve((tx) => this.#removeSome(tx))
     let freedPages = 1
     while (freedPages > 0 && this.#isMostlyFree())
-      freedPages = await this.committer.write((tx) => sql(tx.db).giveBack.all().length)
+      freedPages = await this.committer.writeFromReserve((tx) => sql(tx.db).giveBack.all().length)
   }
 
   #isTrimDue(): boolean {

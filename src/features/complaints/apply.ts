@@ -51,18 +51,20 @@ interface StoredRow {
   readonly id: number
   readonly feedbackType: FeedbackType
   readonly recipientId: number | null
+  readonly feedbackLoop: string | null
   readonly rawRef: number | null
   readonly createdAt: Millis
 }
 
 const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
-    `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, reporter, raw_ref, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT DO NOTHING RETURNING id`,
+    `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, feedback_loop, reporter, raw_ref, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
   ),
+  prove: db.prepare('UPDATE complaints SET feedback_loop = ? WHERE id = ? AND feedback_loop IS NULL'),
   ofEmail: db.prepare<StoredRow, [number]>(
-    `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, raw_ref AS rawRef, created_at AS createdAt FROM complaints
-     WHERE email_id = ? ORDER BY id`,
+    `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, feedback_loop AS feedbackLoop, raw_ref AS rawRef,
+     created_at AS createdAt FROM complaints WHERE email_id = ? ORDER BY id`,
   ),
   erasedOf: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM recipients WHERE email_id = ? AND address = ? LIMIT 1',
@@ -111,8 +113,10 @@ function complain(
   report: FeedbackReport,
   at: ReportOrigin,
 ): ComplaintResult {
-  if (!store(tx, { email, recipient, report, at }))
+  if (!store(tx, { email, recipient, report, at })) {
+    proveEarlier(tx, { email, recipient, report, at })
     return ignored('This recipient has complained about the email before.')
+  }
   const { accountId } = email
   const { address } = recipient
   record(tx, {
@@ -140,10 +144,23 @@ function countComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
   const alike = rowsAlike(tx, complaint)
   if (alike.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
-  if (alike.length >= email.recipientCount) return ignored('As many reports were counted as the email has recipients.')
+  if (alike.length >= email.recipientCount) {
+    proveEarlier(tx, complaint)
+    return ignored('As many reports were counted as the email has recipients.')
+  }
   insert(tx, complaint)
   if (report.feedbackType === NOT_SPAM) return ignored(KEPT)
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
+}
+
+/** What anybody can make up must not keep out the report of a provider: it lends its proof to one that was stored without. */
+function proveEarlier(tx: Tx, complaint: NewComplaint): void {
+  const { recipient, at } = complaint
+  if (at.feedbackLoop === undefined) return
+  const unproven = rowsAlike(tx, complaint).find(
+    ({ recipientId, feedbackLoop }) => feedbackLoop === null && recipientId === (recipient?.id ?? null),
+  )
+  if (unproven) sql(tx.db).prove.run(at.feedbackLoop, unproven.id)
 }
 
 const KEPT = 'It says that the email is not spam, which is kept.'
@@ -168,7 +185,9 @@ const rowsAlike = (tx: Tx, { email, report }: NewComplaint): StoredRow[] =>
 function store(tx: Tx, complaint: NewComplaint): boolean {
   const before = rowsAlike(tx, complaint)
   if (!insert(tx, complaint)) return false
-  const nameless = before.find(({ recipientId }) => recipientId === null)
+  const nameless = before
+    .filter(({ recipientId }) => recipientId === null)
+    .sort((a, b) => Number(a.feedbackLoop !== null) - Number(b.feedbackLoop !== null))[0]
   if (before.length >= complaint.email.recipientCount && nameless) {
     sql(tx.db).delete.run(nameless.id)
     countReport(tx, complaint.email, undefined, nameless, -1)
@@ -188,6 +207,7 @@ function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean
     email.id,
     recipient?.id ?? null,
     feedbackType,
+    at.feedbackLoop ?? null,
     (userAgent ?? reportingMta)?.slice(0, MOST_REPORTER_CHARACTERS) ?? null,
     isErased ? null : at.rawRef,
     at.now,

@@ -1,6 +1,7 @@
 /**
  * @module Which recipient of ours a feedback report is about. The MAC of an address of ours proves it; else a Message-ID of ours, which is known only
- * where the email went, tells the email, and what the report names may tell the recipient. Reads only.
+ * where the email went, tells the email. Whom the report names is believed of a feedback loop that is proven: each of several recipients knows the Message-ID
+ * and the names of the others. Reads only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -59,6 +60,8 @@ export interface ReportPlace {
   readonly recipientId?: number | undefined
   /** Account to whose domain it came: it may only touch emails of this account. */
   readonly accountId?: number | undefined
+  /** Provider whose feedback loop is proven to have sent it. */
+  readonly feedbackLoop?: string | undefined
 }
 
 /** What a report is about. Takes any report. */
@@ -69,7 +72,9 @@ export function matchReport({ db, keys }: Pick<App, 'db' | 'keys'>, report: Feed
   if (recipientId === undefined) {
     const named = namedId === undefined ? undefined : sql(db).email.get(namedId)
     if (!named) return unmatched('It names no email of ours.')
-    return isForeign(named, at) ? foreign : recipientOf(db, named, report)
+    return isForeign(named, at)
+      ? foreign
+      : recipientOf(db, named, at.feedbackLoop === undefined ? [] : report.originalRcptTo)
   }
   const recipient = sql(db).recipient.get(recipientId)
   const email = recipient && sql(db).email.get(recipient.emailId)
@@ -117,12 +122,12 @@ const linksIn = (field: string | null): string[] =>
   Array.from((field ?? '').matchAll(TOKEN_IN_LINK), ([, token = '']) => token).slice(0, MOST_LINKS)
 
 /** Forwarded mail is reported by somebody else than it was sent to, so the name does not matter when there is only one recipient. */
-function recipientOf(db: Database, email: ReportedEmail, report: FeedbackReport): Matched {
+function recipientOf(db: Database, email: ReportedEmail, named: readonly string[]): Matched {
   const recipients = sql(db).recipients.all(email.id)
-  const told = new Set(report.originalRcptTo.map(normaliseAddress))
-  const named =
+  const told = new Set(named.map(normaliseAddress))
+  const found =
     recipients.length === 1 ? recipients : recipients.filter(({ address }) => told.has(normaliseAddress(address)))
-  const [recipient, ...others] = named
+  const [recipient, ...others] = found
   return recipient && others.length === 0 ? { kind: 'matched', email, recipient } : { kind: 'email', email, recipients }
 }
 

@@ -32,7 +32,8 @@ const sql = prepared((db) => ({
 }))
 
 function newest(whereAndOrder: string): string {
-  return `SELECT complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType, reporter,
+  return `SELECT complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+    feedback_loop AS feedbackLoop, reporter,
     complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${whereAndOrder} LIMIT ?) complaints
     LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
 }
@@ -59,6 +60,8 @@ export interface StoredComplaint {
   /** Who complained; null when the report did not say, or the recipient is gone. */
   readonly address: string | null
   readonly feedbackType: string
+  /** Provider whose feedback loop is proven to have reported it; null: nothing proves who did, and it pauses nobody. */
+  readonly feedbackLoop: string | null
   /** Program or server that reported it. */
   readonly reporter: string | null
   readonly createdAt: Millis

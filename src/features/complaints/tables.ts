@@ -12,6 +12,8 @@ export const complaints = sqliteTable(
     /** Null: of an email with several recipients, and the report did not say which. */
     recipientId: integer('recipient_id'),
     feedbackType: text('feedback_type').notNull(),
+    /** Provider whose feedback loop SPF or DKIM proves to have sent the report; null: nothing proves who did. */
+    feedbackLoop: text('feedback_loop'),
     /** Who reported: User-Agent or reporting MTA of the report. */
     reporter: text('reporter'),
     /** The report, in the store of raw messages. */

@@ -151,7 +151,7 @@ export function startContactMails(app: App): DueLoop {
       const accountUuid = sql(app.db).account.get(accountId)?.uuid
       if (!accountUuid) {
         // The next step takes the rest.
-        await app.commit.write((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
+        await app.commit.writeFromReserve((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
         return
       }
       const pace = paceOf(app)
@@ -198,14 +198,14 @@ export function startContactMails(app: App): DueLoop {
       // What the client can mend is no bug of ours.
       if (!(error instanceof AppError))
         log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
-      await app.commit.write((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
+      await app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
       return
     }
     const message = error instanceof Error ? error.message : String(error)
     const isTold = told.take(String(mail.accountId), 1, TOLD_FAILURES).ok
     if (isTold)
       log.warn({ contact: mail.contactId, kind: mail.kind, reason: message }, 'an email to a contact was given up')
-    await app.commit.write((tx) => {
+    await app.commit.writeFromReserve((tx) => {
       if (!sql(tx.db).remove.get(mail.id) || !isTold) return
       const contact = sql(tx.db).contact.get(mail.contactId)
       audit(app, tx, systemActor(mail), {
@@ -250,7 +250,7 @@ const isFaultOfWelcome = (kind: ContactMailKind, error: AppError): boolean =>
 /** Takes what has waited for too long for its account out of the queue, some at a time, with one audit row for all of them. */
 function giveUpOverdue(app: App, mail: Outgoing, error: Error, now: Millis): Promise<void> {
   const before = now - TRIED_FOR_MS
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const { accountId } = mail
     const count = sql(tx.db).removeOverdue.run(accountId, contactMailCode(mail.kind), before, GIVEN_UP_AT_ONCE).changes
     if (count === 0) return

@@ -71,7 +71,7 @@ export function startImporter(app: App): DueLoop {
         // Nothing is wrong with the import: it goes on when the disk does.
         if (isStorageTrouble(error)) throw error
         app.log.error({ err: error, operation: job.operationId }, 'an import of contacts failed')
-        await app.commit.write((tx) => fail(app, tx, job, isGone(error) ? GONE : BROKEN))
+        await app.commit.writeFromReserve((tx) => fail(app, tx, job, isGone(error) ? GONE : BROKEN))
         await end(job)
       }
       return app.clock.now()

@@ -35,7 +35,7 @@ export function getContact(
 
 /** Takes a contact off a list for good; what it was still to get goes with it. It may be added again. Throws 404. */
 export const removeContact = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const { contact, list } = getContact(tx.db, actor.accountId, listId, email)
     forget(tx, contact.id)
     deleteContact(tx, contact)
@@ -51,7 +51,7 @@ export function changeContact(
   metadata: ContactInput['metadata'],
 ): Promise<{ contact: Contact; list: ContactList }> {
   const json = metadataJson(app.config, metadata)
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
     setContactMetadata(tx, before.contact.id, json)
     auditContact(app, tx, actor, 'contact.updated', before)
@@ -91,7 +91,7 @@ export async function removeDeletedLists(app: App, ending?: AbortSignal): Promis
     do {
       await giveWay()
       if (ending?.aborted) return emptied
-    } while (!(await app.commit.write((tx) => removeSlice(app, tx, list.id))))
+    } while (!(await app.commit.writeFromReserve((tx) => removeSlice(app, tx, list.id))))
     app.log.info({ list: formatUuid(list.uuid) }, 'contacts of a deleted list removed')
     emptied++
   }

@@ -114,7 +114,7 @@ function claim(
 
 /** Takes a row out that has no reason any more. One that has a reason again stays, to be tried anew. */
 const withdraw = (app: App, mail: Outgoing): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     if (!reasonFor(tx.db, mail)) sql(tx.db).remove.get(mail.id)
   })
 

@@ -93,6 +93,7 @@ async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promis
       start = Buffer.concat([start, piece.subarray(0, HEAD_BYTES - start.length)])
       if (start.length === HEAD_BYTES) head = readHead(start, false)
     }
+    app.disk.countWritten(piece.length)
     await writeAll(handle, piece)
     sizeBytes += piece.length
     unsyncedBytes += piece.length

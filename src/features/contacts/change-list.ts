@@ -144,7 +144,7 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
 
 /** Deletes a list: at once for everybody; `removeDeletedLists` takes its contacts away. Throws 404. */
 export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const list = getList(tx.db, actor.accountId, id)
     sql(tx.db).delete.run(app.eventTime(), list.id)
     auditList(app, tx, actor, 'contact_list.deleted', formatUuid(list.uuid), list.name)

@@ -47,7 +47,7 @@ export async function referTo<T>(
     return await write()
   } catch (error) {
     // The error that is told is the first one; when nothing can be written, this cannot either.
-    await app.commit.write((tx) => dropContent(app, tx, stored)).catch(() => undefined)
+    await app.commit.writeFromReserve((tx) => dropContent(app, tx, stored)).catch(() => undefined)
     throw error
   }
 }

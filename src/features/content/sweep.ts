@@ -90,7 +90,7 @@ async function sweepStore(app: App, store: StoreName, ending: AbortSignal | unde
     const staying = new Set(kept)
     const settled = noted.filter(({ ref }) => !staying.has(ref))
     for (const slice of slicesOf(settled))
-      await app.commit.write((tx) => {
+      await app.commit.writeFromReserve((tx) => {
         for (const { ref, times } of slice) sql(tx.db).remove.run(code, ref, times)
       })
     stay = kept.length
@@ -139,7 +139,7 @@ async function sweepMonth(app: App, ending: AbortSignal): Promise<boolean> {
       })
       await app.commit.barrier()
       await forget(app, store, unheld, ending)
-      if (!ending.aborted) await app.commit.write((tx) => setMeta(tx.db, key, String(now)))
+      if (!ending.aborted) await app.commit.writeFromReserve((tx) => setMeta(tx.db, key, String(now)))
       if (unheld.length > 0)
         app.log.info({ store, month, parts: unheld.length }, 'parts that nothing refers to were removed')
       return true

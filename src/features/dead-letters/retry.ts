@@ -61,7 +61,9 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
 
 /** Removes a dead letter; its email stays as it ended. 404 for an unknown id. */
 export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => remove(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'))
+  app.commit.writeFromReserve((tx) =>
+    remove(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),
+  )
 
 function remove(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
   sql(tx.db).delete.run(letter.id)

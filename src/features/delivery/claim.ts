@@ -138,7 +138,7 @@ export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted)
         }
       : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
   // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
-  const recipients = await app.commit.write((tx) => {
+  const recipients = await app.commit.writeFromReserve((tx) => {
     const claimed = claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() })
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
     return claimed.length
@@ -152,7 +152,7 @@ export async function holdLane(
   lane: string,
   { now, until, reason }: { now: Millis; until: Millis; reason: string },
 ): Promise<void> {
-  const held = await app.commit.write((tx) => {
+  const held = await app.commit.writeFromReserve((tx) => {
     expireHeld(app, tx, lane, now, reason)
     const stops = new Map<number, string | undefined>()
     const waits = (at: { recipientId: number; emailId: number }): boolean => {

@@ -82,7 +82,7 @@ export class Hands {
     const startedAt = this.#app.eventTime()
     hand.startedAt = startedAt
     try {
-      const begun = await this.#app.commit.write((tx) => {
+      const begun = await this.#app.commit.writeFromReserve((tx) => {
         if (!isSuppressedNow(tx.db, hand.recipientId)) return beginDelivery(tx, hand.recipientId, startedAt)
         hand.isSuppressed = true
         return false
@@ -111,7 +111,7 @@ export class Hands {
       try {
         const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
         const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
-        const nextAt = await this.#app.commit.write((tx) =>
+        const nextAt = await this.#app.commit.writeFromReserve((tx) =>
           writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
         )
         this.#hands.delete(hand.recipientId)

@@ -86,7 +86,7 @@ async function releaseSome(
   changes: () => number,
 ): Promise<void> {
   const pass = passes.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
-  const next = await app.commit.write((tx): Pass | undefined => {
+  const next = await app.commit.writeFromReserve((tx): Pass | undefined => {
     // Paused again since: what was released is held anew when it is claimed.
     if (stopOf(tx.db, accountId) !== undefined) return undefined
     const now = app.clock.now()

@@ -19,7 +19,7 @@ export async function recoverInterrupted(app: App): Promise<Recovered> {
   let uncertain = 0
   for (let from = 0; from < interrupted.length; from += SLICE) {
     const slice = interrupted.slice(from, from + SLICE)
-    await app.commit.write((tx) => {
+    await app.commit.writeFromReserve((tx) => {
       for (const { id, emailId, deliveryStartedAt } of slice) {
         const hand = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
         if (deliveryStartedAt === null) writeOutcome(app, tx, hand, { kind: 'released' }, undefined)

@@ -220,7 +220,7 @@ export class DeliveryScheduler {
     this.#sites.takePlaces(site, limit, lane.name)
     let claimed: Claimed = []
     try {
-      claimed = await this.#app.commit.write((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
+      claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
       this.#sites.giveBackPlaces(site, limit - claimed.length, lane.name)
     }

@@ -52,7 +52,7 @@ export async function setTrackingDomain(app: App, actor: Actor, id: string, text
 
 /** Takes the tracking host away; links of future mail are served under the service's own URL. 404. */
 export function removeTrackingDomain(app: App, actor: Actor, id: string): Promise<Domain> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     remove(app, tx, actor, getDomain(tx.db, actor.accountId, id))
     return getDomain(tx.db, actor.accountId, id)
   })

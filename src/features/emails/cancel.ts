@@ -30,7 +30,7 @@ const notScheduled = () =>
 /** Cancels one email; 404 when it is missing or not (any longer) scheduled. */
 export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
   const uuid = parseUuid(id)
-  const emailId = await app.commit.write((tx) => {
+  const emailId = await app.commit.writeFromReserve((tx) => {
     const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
     if (!email || !cancelInTransaction(app, tx, actor, email)) throw notScheduled()
     return email.id

@@ -45,7 +45,7 @@ const DOMAIN_SLICE = 100
 /** Deletes the account's domain; resolves when all of its scheduled mail is cancelled. Throws 404. */
 export async function deleteDomain(app: App, actor: Actor, id: string): Promise<void> {
   // Nothing is accepted for the domain after this transaction, so nothing is scheduled behind the back of the next ones.
-  const domain = await app.commit.write((tx) => markDeleted(app, tx, actor, id))
+  const domain = await app.commit.writeFromReserve((tx) => markDeleted(app, tx, actor, id))
   await cancelMail(app, actor, domain)
 }
 
@@ -53,7 +53,7 @@ export async function deleteDomain(app: App, actor: Actor, id: string): Promise<
 async function cancelMail(app: App, actor: Actor, domain: Domain): Promise<void> {
   for (let place: Place | undefined = FIRST; place; ) {
     const from: Place = place
-    place = await app.commit.write((tx) => cancelSlice(app, tx, actor, domain, from))
+    place = await app.commit.writeFromReserve((tx) => cancelSlice(app, tx, actor, domain, from))
   }
 }
 
@@ -78,7 +78,7 @@ export async function removeDeletedDomains(app: App): Promise<number> {
     for (const domain of domains) {
       await cancelMail(app, systemActor(domain), domain)
       if (await hasOpenMail(app, domain)) continue
-      await app.commit.write((tx) => eraseDomain(tx, domain.id))
+      await app.commit.writeFromReserve((tx) => eraseDomain(tx, domain.id))
       app.log.info({ domain: formatUuid(domain.uuid) }, 'deleted domain removed, its mail is final')
       removed++
     }

@@ -157,7 +157,8 @@ function insertRow(
     placement.sandbox ? 1 : 0,
     draft.transactional ? 1 : 0,
     draft.tracking === undefined ? null : draft.tracking ? 1 : 0,
-    placement.tracked ? 1 : 0,
+    // Not in the sandbox: anybody could have links made that lead on under our name.
+    placement.tracked && !placement.sandbox ? 1 : 0,
     draft.from,
     draft.subject,
     content.htmlRef,

@@ -65,7 +65,7 @@ export function createReadiness(
 
 async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<boolean> {
   const token = String(app.clock.monotonicMs())
-  await app.commit.write((tx) => setMeta(tx.db, PROBE_KEY, token))
+  await app.commit.writeFromReserve((tx) => setMeta(tx.db, PROBE_KEY, token))
   return getMeta(app.db, PROBE_KEY) === token
 }
 

@@ -218,7 +218,9 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
 
 /** Deletes a route: its mail falls to the next that matches, and nothing more is told of it. Mail that it got is kept. Throws 404. */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
-  const webhookId = await app.commit.write((tx) => remove(app, tx, actor, getRoute(tx.db, actor.accountId, id)))
+  const webhookId = await app.commit.writeFromReserve((tx) =>
+    remove(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
+  )
   await endRouteWebhook(app, webhookId)
 }
 
@@ -239,7 +241,7 @@ const ORPHANS = 50
 /** Removes the routes of deleted domains. Returns how many. Meant to be called every hour or so, one run at a time. */
 export async function removeOrphanedRoutes(app: App): Promise<number> {
   for (let removed = 0; ; ) {
-    const ended = await app.commit.write((tx) =>
+    const ended = await app.commit.writeFromReserve((tx) =>
       sql(tx.db)
         .orphaned.all(ORPHANS)
         .map((row) => remove(app, tx, systemActor(row), row)),

@@ -13,6 +13,7 @@ import { deliverToMailbox, findMailbox } from '../agent-mailboxes/deliver.ts'
 import type { Mailbox } from '../agent-mailboxes/mailboxes.ts'
 import { applyBounce } from '../bounces/apply.ts'
 import { applyComplaint } from '../complaints/apply.ts'
+import { findFeedbackLoop } from '../complaints/feedback-loops.ts'
 import { dropContent } from '../content/garbage.ts'
 import { type OperatorMailKind, storeOperatorMail } from '../postmaster/store.ts'
 import { storeReport } from '../reports/store.ts'
@@ -93,7 +94,8 @@ function bounced(
   const { received } = prepared
   const { report, message, envelope } = received
   if (report?.kind === 'feedback') {
-    const result = applyComplaint(app, tx, report.report, { recipientId, rawRef: envelope.rawRef, now })
+    const at = { recipientId, feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
+    const result = applyComplaint(app, tx, report.report, at)
     if (result.kind === 'unmatched') toOperator(app, tx, 'complaint', [address], received, result.why)
   } else if (report?.kind === 'delivery') {
     const result = applyBounce(app, tx, report.report, { recipientId, now })
@@ -144,7 +146,8 @@ function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepar
   if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
   let reason = reportRefusal ?? 'It is addressed to the operator.'
   if (report?.kind === 'feedback') {
-    const result = applyComplaint(app, tx, report.report, { rawRef: envelope.rawRef, now })
+    const at = { feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
+    const result = applyComplaint(app, tx, report.report, at)
     if (result.kind !== 'unmatched') return
     reason = result.why
   } else if (report?.kind === 'delivery') {
@@ -233,12 +236,14 @@ function tellOfReports(
   app: App,
   tx: Tx,
   destinations: readonly DomainDestination[],
-  { report, envelope }: Received,
+  received: Received,
   now: Millis,
 ): void {
+  const { report, envelope } = received
+  const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined
   for (const accountId of new Set(destinations.map((destination) => destination.accountId))) {
     if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
     else if (report?.kind === 'feedback')
-      applyComplaint(app, tx, report.report, { accountId, rawRef: envelope.rawRef, now })
+      applyComplaint(app, tx, report.report, { accountId, feedbackLoop, rawRef: envelope.rawRef, now })
   }
 }

@@ -249,7 +249,7 @@ export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
 
 /** Deletes an inbound email: nobody can read it any more, and a webhook that was not told yet is not told. Throws 404. */
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
     removeInbound(app, tx, email)
     audit(app, tx, actor, {

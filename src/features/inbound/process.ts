@@ -128,7 +128,7 @@ export class InboundProcessor {
   async #takeBack(): Promise<void> {
     if (this.#begun.size === 0) return
     try {
-      await this.#app.commit.write((tx) => {
+      await this.#app.commit.writeFromReserve((tx) => {
         for (const id of this.#begun) takeBackReceipt(tx, id)
       })
     } catch (error) {
@@ -291,7 +291,7 @@ export class InboundProcessor {
   async #apply(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<void> {
     const app = this.#app
     const ready = await this.#prepare(receipt, destinations, answer)
-    const effects = await app.commit.write((tx) => {
+    const effects = await app.commit.writeFromReserve((tx) => {
       endReceipt(tx, receipt.id)
       // Unless a row holds it from now on, which the sweep finds out.
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
@@ -324,7 +324,7 @@ export class InboundProcessor {
       }
     // Once in a run: what could not be stored is no fault of the message.
     if (!this.#begun.has(receipt.id)) {
-      await app.commit.write((tx) => beginReceipt(tx, receipt.id))
+      await app.commit.writeFromReserve((tx) => beginReceipt(tx, receipt.id))
       this.#begun.add(receipt.id)
     }
     try {

@@ -6,6 +6,9 @@ import type { WholeFile } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
 import type { ParseAnswer } from './parser.ts'
 
+/** The message was answered with 250. */
+const ACCEPTED = { mayUseReserve: true }
+
 type ContentApp = Pick<App, 'content' | 'clock'>
 
 /** Octets of parts that are stored at once. */
@@ -66,7 +69,7 @@ async function storeInGroups(
   let group: Uint8Array[] = []
   let groupBytes = 0
   const storeGroup = async (): Promise<void> => {
-    if (group.length > 0) refs.push(...(await content.put(group, clock.now())))
+    if (group.length > 0) refs.push(...(await content.put(group, clock.now(), ACCEPTED)))
     group = []
     groupBytes = 0
   }
@@ -77,7 +80,7 @@ async function storeInGroups(
       if (groupBytes >= GROUP_BYTES) await storeGroup()
     } else {
       await storeGroup()
-      refs.push(await content.adopt(part, clock.now()))
+      refs.push(await content.adopt(part, clock.now(), ACCEPTED))
     }
   }
   await storeGroup()
@@ -89,7 +92,7 @@ export async function storeReport(
   app: ContentApp,
   report: AggregateReport,
 ): Promise<AggregateReport & { contentRef: number }> {
-  const [contentRef] = await app.content.put([report.content], app.clock.now())
+  const [contentRef] = await app.content.put([report.content], app.clock.now(), ACCEPTED)
   if (contentRef === undefined) throw new Error('a report was not stored')
   return { ...report, contentRef }
 }

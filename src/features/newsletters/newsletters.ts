@@ -206,7 +206,7 @@ export async function changeNewsletter(
 
 /** Deletes a newsletter; 409 `newsletter_not_draft` while it is scheduled or being sent. Its emails and its operation stay. */
 export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const newsletter = getNewsletter(tx.db, actor.accountId, id)
     const { changes } = sql(tx.db).delete.run(
       newsletter.id,

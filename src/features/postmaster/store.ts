@@ -180,7 +180,7 @@ const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 /** Forgets one, because the operator says so. Throws 404 for an id that none has. */
 export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   const uuid = parseUuid(id)
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     if (!uuid || letGo(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw unknown()
     const resourceId = formatUuid(uuid)
     audit(app, tx, OPERATOR, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
@@ -219,7 +219,7 @@ export async function trimOperatorMail(app: App): Promise<number> {
 
 async function inSlices(app: App, remove: (tx: Tx) => number): Promise<number> {
   for (let removed = 0; ; ) {
-    const count = await app.commit.write(remove)
+    const count = await app.commit.writeFromReserve(remove)
     removed += count
     if (count < SLICE) return removed
   }

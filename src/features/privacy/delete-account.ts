@@ -29,6 +29,7 @@ import { endWaitingMail, hasMailInHand } from '../emails/end-mail.ts'
 import { insertOperation, removeOperationsOf } from '../operations/operations.ts'
 import { mailAbout } from '../system-mail/about.ts'
 import { removeTeamOf } from '../team/users.ts'
+import { ACCOUNT_TAG_BYTES } from '../tracking/tokens.ts'
 import { closeWebhooks } from '../webhooks/change.ts'
 import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
@@ -98,7 +99,7 @@ export function deleteAccount(
   along?: (tx: Tx) => void,
 ): Promise<void> {
   return app.commit
-    .write((tx) => {
+    .writeFromReserve((tx) => {
       along?.(tx)
       close(app, tx, actor, account)
       return closeSubAccounts(app, tx, actor, account.id)
@@ -106,7 +107,7 @@ export function deleteAccount(
     .then(async (closed) => {
       // What a crash leaves of this is done by the first step of the parent's deletion.
       for (let more = closed; more === SUB_ACCOUNTS_AT_ONCE; )
-        more = await app.commit.write((tx) => closeSubAccounts(app, tx, actor, account.id))
+        more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
 }
 
@@ -174,7 +175,7 @@ export function startAccountRemoval(app: App): DueLoop {
       try {
         await removeStep(app, deletion)
       } catch (error) {
-        await app.commit.write((tx) =>
+        await app.commit.writeFromReserve((tx) =>
           move(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + AFTER_FAILURE_MS }),
         )
         throw error
@@ -195,7 +196,7 @@ export function startAccountRemoval(app: App): DueLoop {
 async function removeStep(app: App, deletion: Deletion): Promise<void> {
   switch (CODES.nameOf(deletion.step)) {
     case 'mail':
-      return app.commit.write((tx) => move(tx, deletion, endMail(app, tx, deletion)))
+      return app.commit.writeFromReserve((tx) => move(tx, deletion, endMail(app, tx, deletion)))
     case 'rows':
       return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
     case 'late':
@@ -221,7 +222,7 @@ async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Prom
   const { accountId } = deletion
   for (const file of filesOf(app.db, accountId)) await removeSpooled(app, file)
   await app.removeCaptures(nextEmailsOf(app.db, accountId))
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     const rows = removeAccountRows(app, tx, accountId)
     move(tx, deletion, rows > 0 ? { rows } : whenDone)
   })
@@ -232,7 +233,7 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   const { found, next } = mailAbout(app.db, deletion.accountId, deletion.cursor)
   await app.removeCaptures(found.map(({ emailId }) => emailId))
   const isAll = () => true
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     let rows = 0
     for (const email of found) {
       const erased = eraseEmail(app, tx, { ...email, is: isAll, isIn: isAll })
@@ -250,14 +251,14 @@ async function endLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await endedBilling(app, accountId, createdAt))
   const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
-  await app.commit.write((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
+  await app.commit.writeFromReserve((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
 }
 
 function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
   const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
   if (next !== undefined) return { cursor: next }
   removeOperationsOf(tx, accountId)
-  emptyAccount(tx, accountId)
+  emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
   return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
 }
 
@@ -266,12 +267,12 @@ async function removeBytes(app: App, deletion: Deletion): Promise<void> {
   const ready: Deletion[] = []
   for (const each of sql(app.db).atStep.all(deletion.step)) {
     // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
-    const rows = await app.commit.write((tx) => removeLate(app, tx, each))
+    const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
     if (rows === 0) ready.push(each)
   }
   if (!ready.some(({ accountId }) => accountId === deletion.accountId)) return
   const isClean = await requestScrub(app)
-  await app.commit.write((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     for (const each of ready) {
       if (isClean) sql(tx.db).delete.run(each.accountId)
       else move(tx, each, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })

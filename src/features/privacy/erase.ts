@@ -60,7 +60,7 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
   const person = personNamed(email)
   const { accountId } = actor
   const { addressKey } = person
-  const begun = await app.commit.write((tx) => {
+  const begun = await app.commit.writeFromReserve((tx) => {
     const running = findErasure(tx.db, accountId, addressKey)
     if (running) {
       restartErasure(tx, running, addressKey, app.clock.now())
@@ -107,7 +107,7 @@ async function eraseAtOnce(app: App, id: number): Promise<void> {
     }
   } finally {
     atOnce.set(app, (atOnce.get(app) ?? 1) - 1)
-    await app.commit.write((tx) => {
+    await app.commit.writeFromReserve((tx) => {
       const erasure = erasureById(tx.db, id)
       if (erasure) moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
     })
@@ -132,7 +132,7 @@ export function startErasures(app: App): DueLoop {
     }
   }
   const moveLater = (erasure: Erasure, cursor: number, waitMs: number): Promise<void> =>
-    app.commit.write(
+    app.commit.writeFromReserve(
       (tx) => void moveErasure(tx, erasure, { step: erasure.step, cursor, rows: 0, dueAt: clock.now() + waitMs }),
     )
   /** Each time under a new cursor, so that what looked before an erasure was begun again says nothing of it. */
@@ -184,7 +184,7 @@ async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promi
   const person = erasure.step < FIRST_WITHOUT_ADDRESS ? personOf(erasure.address) : NOBODY
   if (!person) throw new Error('an erasure has no address')
   const writing = await step.run(app, erasure, person)
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const current = erasureById(tx.db, erasure.id)
     // It was begun again, or went with its account: then this is of no use any more.
     if (current?.step !== erasure.step || current.cursor !== erasure.cursor) return 0

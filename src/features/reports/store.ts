@@ -188,7 +188,7 @@ export async function trimReports(app: App): Promise<number> {
     const rows = sql(app.db).oldest.all(SLICE)
     const last = rows.at(-1)
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
-    const changes = await app.commit.write((tx) => {
+    const changes = await app.commit.writeFromReserve((tx) => {
       const deleted = sql(tx.db).deleteOld.all(last.id, before)
       dropContent(app, tx, { content: deleted.map(({ contentRef }) => contentRef) })
       return deleted.length

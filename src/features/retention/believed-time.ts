@@ -34,7 +34,7 @@ export async function believedTime(app: App): Promise<Millis> {
   doubts.delete(app)
   lastLooks.set(app, look)
   if (!last || Math.abs(look.at - noted) >= NOTE_EVERY_MS)
-    await app.commit.write((tx) => setMeta(tx.db, KEY, String(look.at)))
+    await app.commit.writeFromReserve((tx) => setMeta(tx.db, KEY, String(look.at)))
   return look.at
 }
 

@@ -104,7 +104,7 @@ async function passEventsOf(
   let removed = 0
   if (!hasOldEvents(app.db, accountId, times.before)) return 0
   for (let isMore = true; isMore && !signal.aborted; ) {
-    const went = await app.commit.write((tx) =>
+    const went = await app.commit.writeFromReserve((tx) =>
       pace.run(() => {
         const needed = firstNeededSeq(tx.db, accountId)
         const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
@@ -135,7 +135,7 @@ async function passCounters(app: App, now: Millis, signal: AbortSignal): Promise
       const name = metric
       while (hasOldCounter(app.db, owner, name, hour)) {
         if (signal.aborted) return
-        await app.commit.write((tx) => pace.run(() => trimCounter(tx, owner, name, hour, pace.rows)))
+        await app.commit.writeFromReserve((tx) => pace.run(() => trimCounter(tx, owner, name, hour, pace.rows)))
       }
       await giveWay()
     }

@@ -68,13 +68,15 @@ export async function goThrough<Row extends OldRow>(
   let done = 0
   for (let after: number | undefined = 0; after !== undefined && !signal.aborted; ) {
     const from: number = after
-    const step: Step = await app.commit.write((tx) => pace.run(() => lookAgain(app, tx, walk, before, from, pace.rows)))
+    const step: Step = await app.commit.writeFromReserve((tx) =>
+      pace.run(() => lookAgain(app, tx, walk, before, from, pace.rows)),
+    )
     done += step.done
     after = step.next
     await giveWay()
   }
   for (let isMore = true; isMore && !signal.aborted; ) {
-    const step = await app.commit.write((tx) => pace.run(() => goOn(app, tx, walk, before, pace.rows)))
+    const step = await app.commit.writeFromReserve((tx) => pace.run(() => goOn(app, tx, walk, before, pace.rows)))
     done += step.done
     isMore = step.next !== undefined
     await giveWay()

@@ -212,7 +212,7 @@ export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupFo
 
 /** Deletes a form: its page is gone, and the contacts that came by it stay. Throws 404. */
 export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.write((tx) => remove(app, tx, actor, getForm(tx.db, actor.accountId, id)))
+  return app.commit.writeFromReserve((tx) => remove(app, tx, actor, getForm(tx.db, actor.accountId, id)))
 }
 
 function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
@@ -230,7 +230,7 @@ const ORPHANS = 50
 /** Removes the forms of deleted lists. Returns how many. Meant to be called every hour or so, one run at a time. */
 export async function removeOrphanedForms(app: App): Promise<number> {
   for (let removed = 0; ; ) {
-    const taken = await app.commit.write((tx) => {
+    const taken = await app.commit.writeFromReserve((tx) => {
       const orphans = sql(tx.db).orphaned.all(ORPHANS)
       for (const row of orphans) remove(app, tx, systemActor(row), row)
       return orphans.length

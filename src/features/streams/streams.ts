@@ -136,7 +136,7 @@ export function changeStream(
 
 /** Deletes a stream; 409 for `transactional`, and while mail of the stream is not final. */
 export function deleteStream(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
     refuseDefault(stream, 'deleted')
     if (sql(tx.db).openMail.get(actor.accountId, stream.id) || sql(tx.db).openBroadcast.get(stream.id)) {

@@ -163,7 +163,7 @@ export function addSuppression(
  */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
   const key = keyOf(address)
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const listed = listedForm(tx.db, actor.accountId, key)
     const reasons = unsuppressAddress(tx, actor.accountId, key)
     if (reasons.length > 0) {

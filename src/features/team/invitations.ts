@@ -179,7 +179,7 @@ const harmless = (name: string): string =>
 
 /** Takes an invitation back. Throws 404 when the account has none with this id. */
 export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const uuid = parseUuid(id)
     const found = uuid && sql(tx.db).delete.get(uuid, actor.accountId)
     if (!found) throw notFound('invitation_not_found', 'There is no invitation with this id.')

@@ -54,7 +54,7 @@ export const invalidLogin = (): AppError =>
 export async function login(app: App, attempts: Attempts, given: Credentials, browser: Browser): Promise<SignedIn> {
   attempts.requireNetwork(browser.ipAddress, given.email)
   const user = await checkPassword(app, attempts, given, browser)
-  const signedIn = await app.commit.write((tx) => {
+  const signedIn = await app.commit.writeFromReserve((tx) => {
     const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
     const [membership] = current ? membershipsOf(tx.db, current.id) : []
     if (!current || !membership) return undefined
@@ -163,14 +163,14 @@ export function sessionOf({ sessionId }: Actor): number {
 
 /** Ends the session by which the actor came. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const id = endSession(app, tx, sessionOf(actor))
     if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
 /** Ends one of the actor's own sessions. Throws 404 when there is none with this id. */
 export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const found = findSession(tx.db, userOf(app, actor, tx.db).id, id)
     if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
     endSession(app, tx, found)

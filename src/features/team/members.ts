@@ -41,7 +41,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
 
 /** Ends a membership; the member's sessions in this account end with it. Throws the same as `changeRole`. */
 export const removeMember = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const member = memberBy(tx, actor, id)
     if (member.role === 'owner') {
       requireOwnerForOwners(actor)

@@ -82,7 +82,7 @@ export function giveRole(app: App, actor: Actor, email: string, role: TeamRole):
 
 /** Takes a user out of the actor's account, even its last owner; a user who belongs nowhere any more is gone. Throws 404. */
 export const removeUser = (app: App, actor: Actor, email: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     const member = findMember(tx.db, actor.accountId, user.uuid)
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
@@ -106,7 +106,7 @@ export const switchTotpOff = (app: App, email: string): Promise<void> =>
 
 /** Ends all sessions of a user; resolves with their number. */
 export const signOut = (app: App, email: string): Promise<number> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     const ended = endOtherSessions(app, tx, user.id)
     if (ended > 0) tellAccounts(app, tx, user, 'user.signed_out', undefined, as(user))

@@ -215,7 +215,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     if (noted.has(id)) return
     noted.add(id)
     app.commit
-      .write((tx) => {
+      .writeFromReserve((tx) => {
         sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
         recordNetwork(tx, id, ipAddress, now)
       })

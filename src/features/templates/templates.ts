@@ -234,7 +234,7 @@ export async function changeTemplate(app: App, actor: Actor, id: string, change:
 
 /** Deletes a template. Emails that were made from it still name it; sends that name it are refused from now on. */
 export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void> =>
-  app.commit.write((tx) => {
+  app.commit.writeFromReserve((tx) => {
     const template = getTemplate(tx.db, actor.accountId, id)
     sql(tx.db).delete.run(app.eventTime(), template.id)
     audit(app, tx, actor, {

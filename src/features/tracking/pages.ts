@@ -1,11 +1,13 @@
 /**
  * @module /t: the pixel and the tracked links, for whoever has a message. Public. An answer needs the key only: no row of the email is read and no commit
  * is waited for, so a link leads on after its email, its account and the time in which it is counted are gone. HEAD answers alike and never counts.
+ * The links of an account that was paused for what its mail says, or by the operator, lead on no more: a page names where they lead.
  *
  * Under the tracking host of an account only its own links lead on, or anybody with an account here could lead people to where he likes under the name of
  * another. A host that is nobody's leads on for all: a reverse proxy may give us any.
  */
 import { Elysia } from 'elysia'
+import { accountsWithBlockedLinks } from '#features/accounts/pause.ts'
 import type { App } from '#features/app.ts'
 import { publicHost, trackingHostAccount } from '#features/domains/tracking-domain.ts'
 import { html, htmlPage, htmlResponse } from '#platform/http/html.ts'
@@ -27,6 +29,15 @@ export function trackingPages(app: App) {
   const key = app.keys.subkey('tracking')
   const keep = createRecorder(app)
   const ownHost = publicHost(app.config)
+  let blockedTags: ReadonlySet<number> | undefined
+  app.accountChanged.listen(() => {
+    blockedTags = undefined
+  })
+
+  const isBlocked = ({ account }: TrackedRecipient): boolean => {
+    blockedTags ??= new Set(accountsWithBlockedLinks(app.db).map(accountTag))
+    return blockedTags.has(account)
+  }
 
   /** Whether the request came under the tracking host of an account that did not send the email. */
   const isForeign = (request: Request, { account }: TrackedRecipient): boolean => {
@@ -66,6 +77,7 @@ export function trackingPages(app: App) {
         const link = readLink(key, params.token, params.target)
         const location = link && URL.parse(link.url)
         if (!link || !location || isForeign(request, link)) return notOurs()
+        if (isBlocked(link)) return blockedLink(location)
         note(request, link, link.url)
         return new Response(null, { status: 302, headers: { ...HEADERS, location: location.href } })
       },
@@ -73,6 +85,19 @@ export function trackingPages(app: App) {
     )
     .get('/t/*', notOurs, hidden)
 }
+
+/** For people who follow a link of a sender who was stopped. It names the target without a link to it. */
+const blockedLink = (target: URL): Response =>
+  htmlResponse(
+    htmlPage({
+      title: 'This link is blocked',
+      main: html`<h1>This link is blocked</h1>
+<p>The sender of the message may not send any more, because this mail may be harmful. The link leads to:</p>
+<p><strong>${target.href}</strong></p>
+<p>Do not enter passwords or payment details there. If you do not know the sender, delete the message.</p>`,
+    }),
+    403,
+  )
 
 /** For people who follow a link that was cut, at whatever place. */
 const notOurs = (): Response =>

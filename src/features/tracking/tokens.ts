@@ -31,9 +31,10 @@ const LINK = 2
 type Kind = typeof PIXEL | typeof LINK
 
 const MAC_BYTES = 10
-const ACCOUNT_BYTES = 4
+/** Bytes at the end of an account's UUID that tell it apart in a token. */
+export const ACCOUNT_TAG_BYTES = 4
 const DAY_BYTES = 2
-const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + ACCOUNT_BYTES + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
+const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + ACCOUNT_TAG_BYTES + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
 const LONGEST_TARGET_CHARACTERS = base64urlLength(LONGEST_TARGET_OCTETS)
 const MOST_DAYS = 0xffff
 
@@ -44,7 +45,7 @@ export const dayOf = (at: Millis): number => Math.floor(at / days(1))
  * Tells accounts apart in a token: the end of the account's UUID, which is random. Not the row id, because that of a deleted account is given out again
  * while its mail is still read.
  */
-export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_BYTES)
+export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 
 /** URL of the pixel of a recipient. */
 export const pixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
@@ -82,7 +83,7 @@ const NOTHING = new Uint8Array()
 function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: Uint8Array): string {
   const { account, recipientId, day } = whose
   if (!Number.isInteger(day) || day < 0 || day > MOST_DAYS) throw new RangeError(`no day: ${day}`)
-  const front = Buffer.alloc(1 + ACCOUNT_BYTES)
+  const front = Buffer.alloc(1 + ACCOUNT_TAG_BYTES)
   front[0] = kind
   front.writeUInt32BE(account, 1)
   const head = Buffer.concat([front, varint(recipientId), Buffer.of(day >> 8, day & 0xff)])
@@ -97,7 +98,7 @@ function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Arra
   // What has our MAC has our form.
   return {
     account: head.readUInt32BE(1),
-    recipientId: readVarint(head, 1 + ACCOUNT_BYTES).value,
+    recipientId: readVarint(head, 1 + ACCOUNT_TAG_BYTES).value,
     day: head.readUInt16BE(head.length - DAY_BYTES),
   }
 }

@@ -95,7 +95,7 @@ export function unsubscribe(
   way: Way,
   scope: Scope = 'named',
 ): Promise<Standing | undefined> {
-  return app.commit.write((tx) =>
+  return app.commit.writeFromReserve((tx) =>
     unsubscribeIn(app, tx, facts, way, scope) === undefined ? undefined : standingOf(tx.db, facts),
   )
 }
@@ -137,7 +137,7 @@ function leaveLists(app: App, tx: Tx, { accountId, address, streamId, listId }: 
  * gone.
  */
 export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'named'): Promise<Standing | undefined> {
-  return app.commit.write((tx) => {
+  return app.commit.writeFromReserve((tx) => {
     const accountId = accountOf(tx.db, facts)
     if (accountId === undefined) return undefined
     const place = placeOf(accountId, facts, scope)

@@ -141,7 +141,7 @@ export function writeChange(
 
 /** Deletes a webhook: nothing more is sent. Its row and its history go with `trimWebhookHistory`. Throws 404. */
 export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
-  const webhookId = await app.commit.write((tx) => {
+  const webhookId = await app.commit.writeFromReserve((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
     writeDeletion(app, tx, webhook.id)
     audit(app, tx, actor, {

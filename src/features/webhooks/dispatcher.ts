@@ -304,7 +304,7 @@ export class WebhookDispatcher {
     const { cursor, webhook } = entry.lane
     if (cursor <= entry.storedCursor || !webhook.isActive) return
     try {
-      await this.#app.commit.write((tx) => moveCursor(tx, webhook.id, cursor))
+      await this.#app.commit.writeFromReserve((tx) => moveCursor(tx, webhook.id, cursor))
       entry.storedCursor = cursor
     } catch (error) {
       this.#app.log.warn({ err: error }, 'how far a webhook was told could not be stored; a restart looks at more')

@@ -57,7 +57,8 @@ export const countPending = (db: Database, webhookId: number): number => sql(db)
  * @param error what the history says of it, behind what was wrong with the last attempt
  */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
-  for (let ended = SLICE; ended === SLICE; ) ended = await app.commit.write((tx) => endSlice(app, tx, webhookId, error))
+  for (let ended = SLICE; ended === SLICE; )
+    ended = await app.commit.writeFromReserve((tx) => endSlice(app, tx, webhookId, error))
 }
 
 /** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */

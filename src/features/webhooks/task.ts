@@ -93,7 +93,7 @@ export class Tasks {
     if (result.kind === 'delivered') place.giveBack()
     else this.#logFailure(webhook, task, result)
     return await this.#store(() =>
-      commit.write((tx): Done => {
+      commit.writeFromReserve((tx): Done => {
         const { cursor } = lane
         return { written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, cursor), cursor } }
       }),
@@ -104,7 +104,7 @@ export class Tasks {
   async #endUnreadable(webhook: Webhook, task: Task): Promise<Done | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
-      this.#app.commit.write((tx): Done => {
+      this.#app.commit.writeFromReserve((tx): Done => {
         writeUnreadable(this.#app, tx, webhook, triedOf(task), this.#app.clock.now())
         return {}
       }),
@@ -114,7 +114,7 @@ export class Tasks {
   /** Ends a stored delivery without an attempt; undefined when that could not be stored, because the service ends. */
   async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<Done | undefined> {
     return await this.#store(() =>
-      this.#app.commit.write((tx): Done => {
+      this.#app.commit.writeFromReserve((tx): Done => {
         endDelivery(this.#app, tx, webhook, delivery, reason)
         return {}
       }),

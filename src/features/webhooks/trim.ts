@@ -38,7 +38,7 @@ const SLICE = 200
 export async function trimWebhookHistory(app: App): Promise<number> {
   for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, SWITCHED_OFF)
   for (const { id, uuid } of sql(app.db).deleted.all()) {
-    while (!(await app.commit.write((tx) => removeSlice(tx, id))));
+    while (!(await app.commit.writeFromReserve((tx) => removeSlice(tx, id))));
     app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')
   }
   const before = app.clock.now() - days(app.config.webhookHistoryDays)
@@ -48,7 +48,7 @@ export async function trimWebhookHistory(app: App): Promise<number> {
     const last = rows.at(-1)
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
     const from = after
-    removed += await app.commit.write((tx) => sql(tx.db).deleteOld.run(from, last.id, before).changes)
+    removed += await app.commit.writeFromReserve((tx) => sql(tx.db).deleteOld.run(from, last.id, before).changes)
     after = last.id
   }
 }

@@ -8,8 +8,9 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
-import { type Committer, type CommitterOptions, storageError } from '../db/commit.ts'
-import { prepared } from '../db/open.ts'
+import { type Committer, type CommitterOptions, storageError, type Tx } from '../db/commit.ts'
+import { type NotAPromise, prepared } from '../db/open.ts'
+import { insufficientStorage } from '../errors.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
 import { framesOf, type PackedPart, packed } from './pack.ts'
@@ -52,6 +53,15 @@ const sql = prepared((db) => ({
   ),
 }))
 
+/** How something is stored. */
+export interface Storing {
+  /** It finishes mail that was accepted, so it may use what is reserved of the disk. */
+  readonly mayUseReserve?: boolean
+}
+
+const write = <T>(committer: Committer, { mayUseReserve }: Storing, run: (tx: Tx) => NotAPromise<T>): Promise<T> =>
+  mayUseReserve ? committer.writeFromReserve(run) : committer.write(run)
+
 /** A finished file that somebody else wrote and synced: one part, compressed with zstd. */
 export interface FinishedFile {
   readonly path: string
@@ -65,6 +75,7 @@ export class ContentStore {
   readonly #folder: string
   readonly #onItsWay: OnItsWay
   readonly #months: Months
+  readonly #disk: CommitterOptions['disk']
   readonly #reader: ContentReader
   /** Small parts stored lately: hash and month -> row. */
   readonly #remembered = new Map<string, number>()
@@ -81,13 +92,15 @@ export class ContentStore {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
     this.#months = createMonths(folder, options)
+    this.#disk = options.disk
     this.#onItsWay = createOnItsWay(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
   }
 
   /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
-  async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
+  async put(parts: readonly Uint8Array[], now: Millis, storing: Storing = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
+    await this.#requireRoom(parts, storing)
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
       const ready: PackedPart[] = []
@@ -98,7 +111,7 @@ export class ContentStore {
         fill(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
-      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)))
+      const ids = await write(committer, storing, (tx) => ready.map((part) => this.#insert(tx.db, month, part)))
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     })
@@ -108,7 +121,7 @@ export class ContentStore {
    * Takes a finished file as a part, without reading it: the file moves to its place, which must be on the same file system, or goes when the same
    * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
    */
-  async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis): Promise<ContentRef> {
+  async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, storing: Storing = {}): Promise<ContentRef> {
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const target = fill(hash)
       const committer = this.#months.committer(month)
@@ -116,7 +129,7 @@ export class ContentStore {
       // Over the same part, if it is there: what is in it is the same.
       await rename(path, target)
       await syncFolder(dirname(target))
-      const { id, isInline } = await committer.write((tx) => {
+      const { id, isInline } = await write(committer, storing, (tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
@@ -128,6 +141,13 @@ export class ContentStore {
       if (isInline) await rm(target, { force: true })
       return refOf(month, id)
     })
+  }
+
+  /** Before any file is written. Throws 507 when the parts would touch what is reserved of the disk. */
+  async #requireRoom(parts: readonly Uint8Array[], { mayUseReserve }: Storing): Promise<void> {
+    if (!this.#disk || mayUseReserve) return
+    await this.#disk.refresh()
+    if (!this.#disk.hasRoomFor(parts.reduce((sum, { length }) => sum + length, 0))) throw insufficientStorage()
   }
 
   /** What is stored into a month, which nobody drops meanwhile. When it fails, the files that it made go; errors of a full disk become 507. */
@@ -169,7 +189,7 @@ export class ContentStore {
     const kept: ContentRef[] = []
     for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
       if (!existsSync(this.#months.path(month)) || this.#dropping.has(month)) continue
-      const { files, isEmpty } = await this.#months.committer(month).write((tx) => {
+      const { files, isEmpty } = await this.#months.committer(month).writeFromReserve((tx) => {
         const { remove, part, clear, any } = sql(tx.db)
         const ids = new Set<number>()
         const hashes: Uint8Array[] = []
@@ -367,7 +387,11 @@ export class ContentStore {
   async #storeFile(part: Uint8Array, month: number, hash: Uint8Array): Promise<void> {
     const path = partFile(this.#folder, month, hash)
     await this.#makeMonthFolder(month)
-    if (!existsSync(path)) await writeFileSynced(path, await framesOf(part))
+    if (!existsSync(path)) {
+      const frames = await framesOf(part)
+      this.#disk?.countWritten(frames.length)
+      await writeFileSynced(path, frames)
+    }
     // Also when the file was there: who wrote it may not have come to this yet.
     await syncFolder(dirname(path))
   }

@@ -2,9 +2,12 @@
  * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a savepoint, and their promises
  * resolve only when the WAL that holds them is synced to disk. The event loop never waits for the disk: the sync runs in the thread pool while
  * the next group gathers. No transaction is ever held across anything asynchronous: write functions are synchronous, by type.
+ *
+ * Part of the disk is reserved: `write` is refused when it would touch that, so that `writeFromReserve` can always finish what was accepted, and delete.
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
+import type { DiskGuard } from '../disk.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
 import { type NotAPromise, prepared } from './open.ts'
 
@@ -24,6 +27,8 @@ export interface CommitterOptions {
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
   /** Called once when a sync failed: what is in the page cache is then unknown, so nothing may be accepted any more. */
   readonly onBroken?: (error: Error) => void
+  /** Keeps a part of the disk free; left out: nothing is reserved. */
+  readonly disk?: DiskGuard
   /** WAL size at which a checkpoint is asked for. */
   readonly checkpointBytes?: number
   /** Copies the WAL into the database in another thread; `TRUNCATE` also empties it and needs the writer to hold still. */
@@ -40,6 +45,7 @@ interface Alone {
 
 interface Entry {
   readonly run: (tx: Tx) => unknown
+  readonly mayUseReserve: boolean
   readonly resolve: (value: never) => void
   readonly reject: (error: unknown) => void
   value?: unknown
@@ -58,6 +64,8 @@ const sql = prepared((db) => ({
   savepoint: db.prepare('SAVEPOINT write'),
   release: db.prepare('RELEASE write'),
   rollbackTo: db.prepare('ROLLBACK TO write'),
+  pages: db.prepare<{ page_count: number }, []>('PRAGMA page_count'),
+  pageSize: db.prepare<{ page_size: number }, []>('PRAGMA page_size'),
 }))
 
 export class Committer {
@@ -65,6 +73,8 @@ export class Committer {
   readonly #path: string
   readonly #options: CommitterOptions
   readonly #walFd: number
+  readonly #unregister: (() => void) | undefined
+  #walBytes = 0
   #queue: Entry[] = []
   #alone: Alone[] = []
   #fileFd: number | undefined
@@ -73,6 +83,9 @@ export class Committer {
   #held: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
   #checkpointFromBytes = 0
+  /** Of the database when the running group began. */
+  #pagesBefore = 0
+  #pageBytes: number | undefined
   #broken: Error | undefined
 
   /** @param path of the database file, already in WAL mode with its `-wal` file made */
@@ -81,18 +94,38 @@ export class Committer {
     this.#path = path
     this.#options = options
     this.#walFd = openSync(`${path}-wal`, 'r+')
+    this.#walBytes = fstatSync(this.#walFd).size
+    this.#unregister = options.disk?.register(this)
   }
 
   /**
    * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk rejects with 507 `insufficient_storage`.
+   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`.
    */
   write<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
+    return this.#enqueue(run, false)
+  }
+
+  /**
+   * The same, from the reserve of the disk if need be: only for what finishes mail that was accepted, deletes, frees or lets people in to do so. None of it
+   * may grow with what somebody asks for.
+   */
+  writeFromReserve<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
+    return this.#enqueue(run, true)
+  }
+
+  #enqueue<T>(run: (tx: Tx) => NotAPromise<T>, mayUseReserve: boolean): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ run, resolve: resolve as (value: never) => void, reject, failed: false, after: [] })
+      const entry = { run, mayUseReserve, reject, failed: false, after: [] }
+      this.#queue.push({ ...entry, resolve: resolve as (value: never) => void })
       this.#wake()
     })
+  }
+
+  /** Size of the WAL after the last group. */
+  get walBytes(): number {
+    return this.#walBytes
   }
 
   #wake(): void {
@@ -157,7 +190,7 @@ export class Committer {
   /** Resolves when everything written before the call is durable (or has failed). */
   async barrier(): Promise<void> {
     // Groups run in order, so an empty write of now ends after all earlier ones.
-    await this.write(() => undefined).catch(() => undefined)
+    await this.writeFromReserve(() => undefined).catch(() => undefined)
   }
 
   /** Waits for what is queued, copies the WAL into the database and closes both. */
@@ -165,6 +198,7 @@ export class Committer {
     // What is queued goes before the barrier.
     this.#isClosed = true
     await this.barrier()
+    this.#unregister?.()
     // It looks at the WAL once more when it is over.
     await this.#checkpointing
     closeSync(this.#walFd)
@@ -180,10 +214,12 @@ export class Committer {
   async #loop(): Promise<void> {
     while ((this.#queue.length > 0 || this.#alone.length > 0) && !this.#broken) {
       if (this.#held) await this.#held
+      await this.#options.disk?.refresh()
       if (this.#alone.length > 0) await this.#runAlone()
       if (this.#queue.length === 0) continue
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
+      this.#measureWal()
       if (group.length === 0) continue
       try {
         await this.#sync()
@@ -211,6 +247,7 @@ export class Committer {
     const alone = this.#alone.splice(0)
     if (alone.some(({ afterWal }) => afterWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
     for (const { run } of alone) run()
+    this.#measureWal()
     // It writes as well, and there may be no group for long.
     this.#checkpointWhenLarge()
   }
@@ -218,6 +255,13 @@ export class Committer {
   async #emptyWal(): Promise<void> {
     if (this.#options.checkpoint) await this.#options.checkpoint(this.#path, 'TRUNCATE')
     else this.db.query('PRAGMA wal_checkpoint(TRUNCATE)').all()
+    this.#measureWal()
+  }
+
+  #measureWal(): void {
+    const walBytes = fstatSync(this.#walFd).size
+    if (walBytes > this.#walBytes) this.#options.disk?.countWritten(walBytes - this.#walBytes)
+    this.#walBytes = walBytes
   }
 
   #tellDurable(deltas: ReadonlyMap<string, number>): void {
@@ -238,6 +282,7 @@ export class Committer {
     const taken: Entry[] = []
     try {
       statements.begin.run()
+      this.#pagesBefore = this.#options.disk ? (statements.pages.get()?.page_count ?? 0) : 0
       while (taken.length < MOST_PER_GROUP) {
         const entry = this.#queue.shift()
         if (!entry) break
@@ -264,11 +309,13 @@ export class Committer {
     const own: [string, number][] = []
     statements.savepoint.run()
     try {
+      if (!entry.mayUseReserve) this.#requireRoom()
       entry.value = entry.run({
         db: this.db,
         add: (counter, delta) => own.push([counter, delta]),
         afterCommit: (run) => entry.after.push(run),
       })
+      if (!entry.mayUseReserve) this.#requireRoom()
       statements.release.run()
       for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
     } catch (error) {
@@ -280,6 +327,16 @@ export class Committer {
       statements.rollbackTo.run()
       statements.release.run()
     }
+  }
+
+  /** Throws 507 when what the group has added so far, once in the WAL and once more when it is copied from there, touches the reserve. */
+  #requireRoom(): void {
+    const { disk } = this.#options
+    if (!disk) return
+    const { pages, pageSize } = sql(this.db)
+    this.#pageBytes ??= pageSize.get()?.page_size ?? 0
+    const addedBytes = Math.max(0, (pages.get()?.page_count ?? 0) - this.#pagesBefore) * this.#pageBytes
+    if (!disk.hasRoomFor(2 * addedBytes)) throw insufficientStorage()
   }
 
   #sync(): Promise<void> {
@@ -300,8 +357,7 @@ export class Committer {
   #checkpointWhenLarge(): void {
     const limit = this.#options.checkpointBytes
     if (this.#checkpointing || limit === undefined || !this.#options.checkpoint) return
-    if (fstatSync(this.#walFd).size >= Math.max(limit, this.#checkpointFromBytes))
-      this.#checkpointing = this.#checkpointNow()
+    if (this.#walBytes >= Math.max(limit, this.#checkpointFromBytes)) this.#checkpointing = this.#checkpointNow()
   }
 
   async #checkpointNow(): Promise<void> {
@@ -314,7 +370,8 @@ export class Committer {
       this.#held = checkpoint(this.#path, 'TRUNCATE')
       await this.#held
       // A long reader keeps the WAL from being emptied; writers are not held again for it before as much has come anew.
-      const leftBytes = fstatSync(this.#walFd).size
+      this.#measureWal()
+      const leftBytes = this.#walBytes
       this.#checkpointFromBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
     } finally {
       this.#held = undefined

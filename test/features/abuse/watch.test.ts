@@ -14,17 +14,26 @@ import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
 const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
 
 test.each([
-  ['nothing', 0, 0, 0, undefined],
-  ['too little mail, all of it bounced', 0, 199, 0, undefined],
-  ['enough mail, all of it bounced', 0, 200, 0, 'bounces'],
-  ['just below the bounce rate', 181, 20, 0, undefined],
-  ['at the bounce rate', 180, 20, 0, 'bounces'],
-  ['just below the complaint rate', 1000, 0, 2, undefined],
-  ['at the complaint rate', 1000, 0, 3, 'complaints'],
-  ['complaints about mail of days before', 190, 15, 50, undefined],
-] as const)('%s: %d delivered, %d bounced and %d complaints give %p', (_, delivered, bounced, complained, excess) => {
-  expect(excessOf({ delivered, bounced, complained }, THRESHOLDS)).toBe(excess)
-})
+  ['nothing', 0, 0, 0, 0, 0, undefined],
+  ['too little mail, all of it bounced', 0, 199, 0, 0, 0, undefined],
+  ['enough mail, all of it bounced', 0, 200, 0, 0, 0, 'bounces'],
+  ['just below the bounce rate', 181, 20, 0, 0, 0, undefined],
+  ['at the bounce rate', 180, 20, 0, 0, 0, 'bounces'],
+  ['just below the complaint rate', 2000, 0, 5, 5, 2, undefined],
+  ['at the complaint rate', 2000, 0, 6, 6, 2, 'complaints'],
+  ['at the complaint rate with too few complaints', 1000, 0, 4, 4, 2, undefined],
+  ['at the complaint rate with the fewest complaints', 1000, 0, 5, 3, 2, 'complaints'],
+  ['many complaints of two recipients', 1000, 0, 50, 2, 2, undefined],
+  ['many complaints by one provider', 1000, 0, 50, 50, 1, undefined],
+  ['complaints about mail of days before', 190, 15, 50, 50, 5, undefined],
+] as const)(
+  '%s: %d delivered, %d bounced and %d complaints of %d recipients by %d providers give %p',
+  (_, delivered, bounced, complained, complainers, complaintProviders, excess) => {
+    expect(excessOf({ delivered, bounced, complained, complainers, complaintProviders }, THRESHOLDS)).toBe(excess)
+  },
+)
+
+const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
 test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends refused', async () => {
   await using service = await startWatched()
@@ -73,44 +82,63 @@ test('an account is judged by what happened since it was resumed, also within th
   await app.commit.write((tx) =>
     resumeAccount(app, tx, operatorFor(accountOfActor(app.config, app.db, actor.accountId))),
   )
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, complained: 0 })
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
   await service.sendAll(9, 1)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 9, bounced: 1, complained: 0 })
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 9, bounced: 1, ...NO_COMPLAINTS })
   await service.within30s(() => pauses() === 2)
   clock.advance(25 * 3_600_000)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, complained: 0 })
+  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
 })
 
-test('complaints pause, also those that name none of several recipients', async () => {
+test('complaints pause when known feedback loops report them, also those that name none of several recipients', async () => {
   await using service = await startWatched()
   const { app, actor } = service
   await service.sendAll(9, 0)
-  const { id, message_id } = await service.accepted({ to: ['yes-a@receiver.test', 'yes-b@receiver.test'] })
-  await service.sent(id)
-  const report: FeedbackReport = {
-    feedbackType: 'abuse',
-    userAgent: 'Test/1',
-    reportingMta: null,
-    sourceIp: null,
-    originalMailFrom: null,
-    originalRcptTo: [],
-    originalTo: [],
-    originalMessageId: String(message_id),
-    originalListUnsubscribe: null,
-    ownLocalParts: [],
+  const emails = []
+  for (const number of [1, 2, 3]) {
+    const email = await service.accepted({ to: [`yes-a${number}@receiver.test`, `yes-b${number}@receiver.test`] })
+    await service.sent(email.id)
+    emails.push(email)
   }
-  const result = await app.commit.write((tx) => applyComplaint(app, tx, report, { rawRef: 1, now: app.eventTime() }))
-  expect(result.kind).toBe('counted')
+  let rawRef = 0
+  const complain = async ({ message_id }: { message_id?: unknown }, feedbackLoop: string, named: string[]) => {
+    const report = { ...REPORT, originalMessageId: String(message_id), originalRcptTo: named }
+    const result = await app.commit.write((tx) =>
+      applyComplaint(app, tx, report, { rawRef: ++rawRef, now: app.eventTime(), feedbackLoop }),
+    )
+    return result.kind
+  }
+  const [first = {}, second = {}, third = {}] = emails
+  expect(await complain(first, 'Yahoo', ['yes-a1@receiver.test'])).toBe('applied')
+  expect(await complain(first, 'Yahoo', ['yes-b1@receiver.test'])).toBe('applied')
+  expect(await complain(second, 'Yahoo', ['yes-a2@receiver.test'])).toBe('applied')
+  expect(await complain(second, 'Yahoo', [])).toBe('counted')
   const pause = () =>
     app.db
       .query<{ reason: string }, []>('SELECT pause_reason AS reason FROM accounts WHERE paused_at IS NOT NULL')
       .get()
+  await startAbuseWatch(app).stop()
+  expect(pause()).toBeNull()
+  expect(await complain(third, 'Microsoft', [])).toBe('counted')
   await service.within30s(pause)
-  expect([pause()?.reason, figuresOf(app.db, actor.accountId, app.eventTime()).complained]).toEqual([
+  expect([pause()?.reason, figuresOf(app.db, actor.accountId, app.eventTime())]).toEqual([
     'Too many recipients complained about its emails.',
-    1,
+    { delivered: 15, bounced: 0, complained: 5, complainers: 3, complaintProviders: 2 },
   ])
 })
+
+const REPORT: FeedbackReport = {
+  feedbackType: 'abuse',
+  userAgent: 'Test/1',
+  reportingMta: null,
+  sourceIp: null,
+  originalMailFrom: null,
+  originalRcptTo: [],
+  originalTo: [],
+  originalMessageId: null,
+  originalListUnsubscribe: null,
+  ownLocalParts: [],
+}
 
 test('plans that are not judged are never paused by figures', async () => {
   await using service = await startWatched({ TASSIS_ABUSE_PLANS: 'free,starter' })

@@ -318,8 +318,8 @@ describe('whoever waits', () => {
     const stays = waiting(rooms, service, mailbox)
     await settle(service)
     const { commit, db } = service.app
-    const write = commit.write.bind(commit)
-    commit.write = (run) =>
+    const write = commit.writeFromReserve.bind(commit)
+    commit.writeFromReserve = (run) =>
       write((tx) => {
         const value = run(tx)
         // The lease is in the database, but nobody has been told of it yet.
@@ -408,8 +408,8 @@ describe('whoever waits', () => {
     await settle(service)
     let writes = 0
     const { commit } = service.app
-    const write = commit.write.bind(commit)
-    commit.write = (run) => {
+    const write = commit.writeFromReserve.bind(commit)
+    commit.writeFromReserve = (run) => {
       writes++
       return write(run)
     }
@@ -429,8 +429,8 @@ describe('whoever waits', () => {
       served: 100,
       inOrder: true,
     })
-    // 100 are the deliveries themselves.
-    expect(writes - idle - 100).toBeLessThan(20)
+    // The deliveries themselves are not among them: these wait for room on the disk.
+    expect(writes - idle).toBeLessThan(20)
   })
 })
 

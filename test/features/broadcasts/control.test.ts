@@ -25,6 +25,7 @@ import {
   operationOf,
   type TestContact,
 } from '#test/support/broadcasts.ts'
+import { testDisk } from '#test/support/disk.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
@@ -416,7 +417,7 @@ describe('a note of trouble', () => {
       asked.resolve()
       return answer
     }
-    await using service = await createEmailApi({ works: true, disk: { isLow } })
+    await using service = await createEmailApi({ works: true, disk: testDisk(isLow) })
     const id = await begun(service, 2, { send_at: inAnHour() })
     const full = Promise.withResolvers<boolean>()
     asked = Promise.withResolvers<void>()

@@ -166,13 +166,47 @@ describe('a complaint that names none of several recipients', () => {
   })
 })
 
-test('the name in a report finds the recipient in any spelling; a name that is none of them finds nobody', async () => {
+test('the name in a report of a known loop finds the recipient in any spelling; a name that is none of them finds nobody', async () => {
   const email = await complaints.delivered({ ...TO_MANY, to: ['bob@provider.test', 'Carl@bücher.test'] })
   const report = await complaints.report('gmail-like', email)
-  expect(await complaints.apply({ ...report, originalRcptTo: ['mallory@provider.test'] })).toEqual(counted(email))
-  expect(await complaints.apply({ ...report, originalRcptTo: ['cARL@Bücher.TEST', 'who@else.test'] })).toEqual(
-    applied(email, 1),
-  )
+  const apply = (...originalRcptTo: string[]) =>
+    complaints.apply({ ...report, originalRcptTo }, { feedbackLoop: 'Yahoo' })
+  expect(await apply('mallory@provider.test')).toEqual(counted(email))
+  expect(await apply('cARL@Bücher.TEST', 'who@else.test')).toEqual(applied(email, 1))
+})
+
+test('a recipient cannot complain in the name of another: nobody is suppressed by a name in an unproven report', async () => {
+  const email = await complaints.delivered(TO_MANY)
+  const report = await complaints.report('gmail-like', email)
+  expect(await complaints.apply({ ...report, originalRcptTo: ['carl@provider.test'] })).toEqual(counted(email))
+  expectNothing()
+})
+
+test('reports that anybody can make up keep out none of a known loop: it proves what they have stored', async () => {
+  const email = await complaints.delivered({ ...TO_MANY, cc: [], bcc: [] })
+  const [nameless, named] = [await complaints.report('comcast', email), await complaints.report('standard', email, 1)]
+  const loops = () =>
+    complaints.service.app.db
+      .query<{ recipientId: number | null; loop: string | null }, []>(
+        'SELECT recipient_id AS recipientId, feedback_loop AS loop FROM complaints ORDER BY id',
+      )
+      .all()
+      .map(({ recipientId, loop }) => [recipientId, loop])
+  const id = email.recipients[1]?.id ?? 0
+  await complaints.apply(nameless)
+  await complaints.apply(named)
+  expect(loops()).toEqual([
+    [null, null],
+    [id, null],
+  ])
+  expect(await complaints.apply(nameless, { feedbackLoop: 'Comcast' })).toEqual(ignored)
+  expect(await complaints.apply(named, { feedbackLoop: 'Yahoo' })).toEqual(ignored)
+  expect(loops()).toEqual([
+    [null, 'Comcast'],
+    [id, 'Yahoo'],
+  ])
+  expect(complaints.events()).toHaveLength(1)
+  expect(rate()).toEqual({ delivered: 2, complaints: 2, rate: 1 })
 })
 
 test('the address for unsubscribing alone finds its recipient', async () => {

@@ -43,12 +43,17 @@ const LEFT = { result: 'applied' as const, complaints: 1 }
 
 /**
  * Sends an email, applies the report of a shape about the copy of one of its recipients, and gives what it has left.
- * @param toReturnPath whether the report came to the return path of the copy
+ * @param place `proven`: it came from a feedback loop that is known
  */
-async function outcome(name: string, recipientCount: 1 | 4, index: number, toReturnPath = false) {
+async function outcome(
+  name: string,
+  recipientCount: 1 | 4,
+  index: number,
+  place: 'fbl' | 'return path' | 'proven' = 'fbl',
+) {
   const { service } = complaints
   const { app, actor } = service
-  const domain = `${name}-${recipientCount}-${index}.test`
+  const domain = `${name}-${recipientCount}-${index}-${place.replace(' ', '-')}.test`
   const [to, second, cc, bcc] = ['bob', 'carl', 'dora', 'erin'].map((local) => `${local}@${domain}`)
   const many = recipientCount === 4 ? { to: [to, second], cc: [cc], bcc: [bcc] } : { to }
   const email = await complaints.delivered({ ...many, transactional: false })
@@ -56,7 +61,7 @@ async function outcome(name: string, recipientCount: 1 | 4, index: number, toRet
   const counted = () => complaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() }).complaints
   const before = counted()
   const recipient = email.recipients[index]
-  const at = toReturnPath ? { recipientId: recipient?.id } : {}
+  const at = { fbl: {}, 'return path': { recipientId: recipient?.id }, proven: { feedbackLoop: 'Yahoo' } }[place]
   const { kind } = await complaints.apply(report, { ...at, rawRef: 7 })
   const isOf = ({ emailId }: { readonly emailId: number }) => emailId === email.emailId
   return {
@@ -95,14 +100,22 @@ describe('a report in the shape', () => {
   })
 
   test.each(Object.entries(SHAPES))('%s about a Bcc recipient of four finds its %s', async (name, sign) => {
-    const { ofRecipient, ofNobody, ...left } = await outcome(name, 4, 3)
+    const { ofRecipient, ofNobody, ...left } = await outcome(name, 4, 3, 'proven')
     expect(left).toEqual(
       sign === 'email' ? { result: 'counted' as const, complaints: 1, ...ofNobody } : { ...LEFT, ...ofRecipient },
     )
   })
 
+  test.each(Object.entries(SHAPES).filter(([, sign]) => sign === 'name'))(
+    '%s from an unproven sender finds only the email by its %s, which the other recipients know',
+    async (name) => {
+      const { ofNobody, ofRecipient: _, ...left } = await outcome(name, 4, 3)
+      expect(left).toEqual({ result: 'counted' as const, complaints: 1, ...ofNobody })
+    },
+  )
+
   test.each(Object.keys(SHAPES))('%s that came to the return path of a recipient is of this one', async (name) => {
-    const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, true)
+    const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, 'return path')
     expect(left).toEqual({ ...LEFT, ...ofRecipient })
   })
 })

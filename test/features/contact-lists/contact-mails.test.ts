@@ -137,14 +137,14 @@ describe('the outbox', () => {
     const slices: number[] = []
     const count = () =>
       app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails WHERE account_id = 99').get()?.n ?? 0
-    const { write } = app.commit
-    app.commit.write = (run) =>
-      write.call(app.commit, (tx) => {
+    const { writeFromReserve } = app.commit
+    app.commit.writeFromReserve = (run) =>
+      writeFromReserve.call(app.commit, (tx) => {
         const before = count()
         const result = run(tx)
         if (before > count()) slices.push(before - count())
         return result
-      }) as ReturnType<typeof write<never>>
+      }) as ReturnType<typeof writeFromReserve<never>>
     const loop = startContactMails(app)
     await service.drained()
     await loop.stop()

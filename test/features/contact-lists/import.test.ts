@@ -8,6 +8,7 @@ import { seconds } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
+import { testDisk } from '#test/support/disk.ts'
 import { createEmailApi, expectRefusal } from '#test/support/email-api.ts'
 import { completed, contactsOf, imported, makeList, postFile, spooledFiles, untilOver } from './files.ts'
 
@@ -568,7 +569,7 @@ describe('an upload', () => {
 
   test('while the disk is nearly full is a 507, and nothing stays', async () => {
     let isLow = true
-    await using service = await createEmailApi({ disk: { isLow: async () => isLow } })
+    await using service = await createEmailApi({ disk: testDisk(() => isLow) })
     const list = await makeList(service)
     expectRefusal(await postFile(service, list, 'a@x.test'), 507, 'insufficient_storage')
     isLow = false

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { testDisk } from '#test/support/disk.ts'
 
 const email = (key: string) => ({
   from: 'ada@sender.test',
@@ -13,7 +14,7 @@ const email = (key: string) => ({
 /** A service whose disk can be filled. */
 async function createOnDisk(): Promise<{ service: TestApi; fill: () => void }> {
   let isLow = false
-  const service = await createTestApi({ disk: { isLow: async () => isLow } })
+  const service = await createTestApi({ disk: testDisk(() => isLow) })
   await createDomain(service.app, service.actor, 'sender.test')
   return {
     service,

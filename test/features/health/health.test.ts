@@ -3,6 +3,7 @@ import { createHttp } from '#app/http.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { type ApiAnswer, at, createTestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
+import { testDisk } from '#test/support/disk.ts'
 
 const anonymous = { key: null }
 
@@ -18,7 +19,7 @@ test('a service in order is healthy and ready, for whoever asks', async () => {
 })
 
 test('a low disk makes the service unready, but not unhealthy, and names no path', async () => {
-  await using service = await createTestApi({ disk: { isLow: async () => true } })
+  await using service = await createTestApi({ disk: testDisk(() => true) })
   const answer = await service.api('GET', '/readyz', undefined, anonymous)
   expect({ status: answer.status, code: at(answer.body, 'code'), reasons: reasonsOf(answer) }).toEqual({
     status: 503,
@@ -32,7 +33,7 @@ test('a low disk makes the service unready, but not unhealthy, and names no path
 
 test('a disk that never answers makes the service unready within its time', async () => {
   const clock = new ManualClock()
-  await using service = await createTestApi({ clock, disk: { isLow: () => new Promise(() => undefined) } })
+  await using service = await createTestApi({ clock, disk: testDisk(() => new Promise(() => undefined)) })
   const asked = service.api('GET', '/readyz', undefined, anonymous)
   const answer = await eventually(async () => {
     clock.advance(1000)

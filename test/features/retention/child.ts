@@ -10,9 +10,9 @@ import { loadConfig } from '#platform/config.ts'
 const [, , now, lastWrite] = process.argv
 const opened = openApp(loadConfig(process.env).config, { clock: new ManualClock(Number(now)) })
 const { commit } = opened.app
-const write = commit.write.bind(commit)
+const write = commit.writeFromReserve.bind(commit)
 let writes = 0
-commit.write = (run) =>
+commit.writeFromReserve = (run) =>
   write((tx) => {
     const value = run(tx)
     if (++writes === Number(lastWrite)) process.kill(process.pid, 'SIGKILL')

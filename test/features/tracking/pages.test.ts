@@ -1,9 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { pauseAccount, resumeAccount } from '#features/abuse/pause.ts'
+import { closeAccount, emptyAccount } from '#features/accounts/close.ts'
+import type { PauseSource } from '#features/accounts/pause.ts'
 import type { Actor } from '#features/app.ts'
 import { LONGEST_USER_AGENT } from '#features/tracking/classify.ts'
-import { accountTag, dayOf, linkUrl, pixelUrl, type TrackedRecipient } from '#features/tracking/tokens.ts'
+import {
+  ACCOUNT_TAG_BYTES,
+  accountTag,
+  dayOf,
+  linkUrl,
+  pixelUrl,
+  type TrackedRecipient,
+} from '#features/tracking/tokens.ts'
 import { parseUuid, randomBytes } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -467,6 +477,61 @@ describe('under the tracking host', () => {
     email.app.db.run('UPDATE accounts SET id = ?', [id])
     email.app.db.run('UPDATE domains SET account_id = ?', [id])
     await expectLed()
+  })
+})
+
+describe('a link of an account that is paused', () => {
+  const pause = (email: Tracked, source: PauseSource, accountId = email.actor.accountId) =>
+    email.app.commit.write((tx) =>
+      pauseAccount(email.app, tx, { ...email.actor, accountId }, { source, reason: 'It harms.' }),
+    )
+  const status = async (email: Tracked) => (await email.click()).status
+
+  test.each(['scam_classifier', 'admin'] as const)(
+    'for %s leads on no more: a page names where it leads; after the pause it leads on again',
+    async (source) => {
+      await using email = await createTracked()
+      expect(await status(email)).toBe(302)
+      await pause(email, source)
+      const answer = await email.click('https://evil.test/?a="><b>')
+      const page = await answer.text()
+      expect(answer.status).toBe(403)
+      expect(answer.headers.get('location')).toBeNull()
+      expect(page).toContain('https://evil.test/?a=%22%3E%3Cb%3E')
+      expect(page).not.toMatch(/<a |<b>/)
+      expect((await email.open()).status).toBe(200)
+      await email.app.commit.write((tx) => resumeAccount(email.app, tx, email.actor))
+      expect(await status(email)).toBe(302)
+    },
+  )
+
+  test.each(['reputation', 'registration_burst'] as const)('for %s leads on', async (source) => {
+    await using email = await createTracked()
+    await pause(email, source)
+    expect(await status(email)).toBe(302)
+  })
+
+  test('leads on no more when it is the parent that is paused', async () => {
+    await using email = await createTracked()
+    const parent = await email.newAccount()
+    email.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, email.actor.accountId])
+    await pause(email, 'admin', parent.accountId)
+    expect(await status(email)).toBe(403)
+  })
+
+  test('leads on no more after the account was deleted and its row emptied', async () => {
+    await using email = await createTracked()
+    const { app, actor } = email
+    const parent = await email.newAccount()
+    app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
+    await pause(email, 'admin', parent.accountId)
+    for (const { accountId } of [parent, actor])
+      await app.commit.write((tx) => {
+        closeAccount(tx, accountId, 1)
+        emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
+        app.accountChanged.emit({ accountId })
+      })
+    expect(await status(email)).toBe(403)
   })
 })
 

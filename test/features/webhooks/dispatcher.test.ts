@@ -492,16 +492,16 @@ describe('a restart', () => {
 describe('while the database refuses outcomes', () => {
   /** As a full disk: everything that is written is refused, until `end`. */
   function refuseWrites({ app: { commit } }: WebhookService) {
-    const write = commit.write.bind(commit)
+    const write = commit.writeFromReserve.bind(commit)
     let refusals = 0
-    commit.write = (() => {
+    commit.writeFromReserve = (() => {
       refusals++
       return Promise.reject(new Error('full'))
-    }) as typeof commit.write
+    }) as typeof commit.writeFromReserve
     return {
       refusals: () => refusals,
       end() {
-        commit.write = write
+        commit.writeFromReserve = write
       },
     }
   }

@@ -4,9 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ManualClock } from '#platform/clock.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
 import { openDatabase } from '#platform/db/open.ts'
+import { createDiskGuard } from '#platform/disk.ts'
 import { AppError } from '#platform/errors.ts'
 import { createLog } from '#platform/log.ts'
 import { MiB } from '#platform/units.ts'
@@ -261,5 +263,52 @@ describe('checkpoints', () => {
     expect(isClosed).toBe(false)
     over.resolve()
     await closed
+  })
+})
+
+describe('the reserve of the disk', () => {
+  const openOnDisk = (freeBytes: () => number, minFreeBytes: number) => {
+    const clock = new ManualClock()
+    const disk = createDiskGuard({ folder, minFreeBytes, clock, freeBytesOf: async () => freeBytes() })
+    return { clock, committer: openCommitter({ disk }) }
+  }
+
+  test('is touched by no write but those that say so, within one group as well', async () => {
+    const { committer } = openOnDisk(() => 100, 101)
+    const finish = committer.writeFromReserve(({ db }) => void db.run("INSERT INTO notes (body) VALUES ('finished')"))
+    const { kept, refused } = await outcomes([add(committer, 'new'), add(committer, 'other')])
+    await finish
+    expect({ kept, refused, bodies: bodies(committer.db) }).toEqual({
+      kept: [],
+      refused: ['507 insufficient_storage', '507 insufficient_storage'],
+      bodies: ['finished'],
+    })
+  })
+
+  test('is out of reach of one write, and of the writes of one group together', async () => {
+    const { committer } = openOnDisk(() => 8 * MiB, 2 * MiB)
+    const body = 'x'.repeat(MiB)
+    // 6 MiB may be used: once in the WAL, and once more when it is copied.
+    const { kept, refused } = await outcomes(Array.from({ length: 6 }, () => add(committer, body)))
+    expect([kept.length, refused]).toEqual([2, Array(4).fill('507 insufficient_storage')])
+    expect((await outcomes([add(committer, 'x'.repeat(4 * MiB))])).refused).toEqual(['507 insufficient_storage'])
+    expect(bodies(committer.db)).toHaveLength(2)
+  })
+
+  test('counts what was written since the system was asked', async () => {
+    const { committer } = openOnDisk(() => 8 * MiB, 2 * MiB)
+    const body = 'x'.repeat(MiB)
+    const results: unknown[] = []
+    for (let i = 0; i < 5; i++) results.push(await add(committer, body).then(() => 'kept', codeOf))
+    expect(results).toEqual(['kept', 'kept', ...Array(3).fill('507 insufficient_storage')])
+  })
+
+  test('is asked for again a second later', async () => {
+    let free = 0
+    const { clock, committer } = openOnDisk(() => free, 1)
+    expect((await outcomes([add(committer, 'early')])).refused).toEqual(['507 insufficient_storage'])
+    free = MiB
+    clock.advance(1000)
+    expect((await outcomes([add(committer, 'later')])).kept).toEqual(['later'])
   })
 })

@@ -1,0 +1,50 @@
+/** @module Which complaints pause an account, over the whole way: reports are handed in at the listener, SPF is looked up, and the watch judges. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startAbuseWatch } from '#features/abuse/watch.ts'
+import { shape } from '../protocols/arf/shapes.ts'
+import { type Copy, HOST, type PostOffice, startPostOffice } from './post-office.ts'
+
+const YAHOO = 'feedback@arf.mail.yahoo.com'
+const MICROSOFT = 'staff@hotmail.com'
+
+let office: PostOffice
+const copies: Copy[] = []
+beforeAll(async () => {
+  office = await startPostOffice({ TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10' })
+  const addresses = Array.from({ length: 12 }, (_, number) => `customer-${number}@receiver.test`)
+  const sent = await Promise.all(addresses.map((to) => office.mail({ to })))
+  copies.push(...addresses.map((address, index) => sent[index]?.copyFor(address) as Copy))
+}, 120_000)
+afterAll(() => office[Symbol.asyncDispose]())
+
+const report = (copy: Copy | undefined, mailFrom: string) => ({
+  mailFrom,
+  to: `fbl@${HOST}`,
+  raw: shape('standard', {
+    return_path: copy?.mailFrom ?? '',
+    recipient: copy?.recipient ?? '',
+    other_recipient: 'nobody@receiver.test',
+    to: copy?.recipient ?? '',
+    message_id: copy?.header('Message-ID') ?? '',
+    unsubscribe: '',
+    unsubscribe_address: '',
+  }),
+})
+
+async function isPaused(): Promise<boolean> {
+  // It looks at every account once, and has done so when it has stopped.
+  await startAbuseWatch(office.app).stop()
+  const { body } = await office.api('GET', '/v1/account')
+  return JSON.stringify(body).includes('"source":"reputation"')
+}
+
+test('reports that nothing proves suppress who they prove, and pause nobody, however many; those of one loop neither', async () => {
+  await office.handIn(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
+  await office.handIn(report(copies[6], ''))
+  expect((await office.suppressions()).map(({ reason }) => reason)).toEqual(Array(7).fill('complaint'))
+  expect(await isPaused()).toBe(false)
+  await office.handIn(...copies.slice(2, 7).map((copy) => report(copy, YAHOO)))
+  expect(await isPaused()).toBe(false)
+  await office.handIn(report(copies[7], MICROSOFT))
+  expect(await isPaused()).toBe(true)
+})
