@@ -6,8 +6,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
 import { dropContent } from '../content/garbage.ts'
-import { record } from '../events/record.ts'
+import { count, record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
 
@@ -16,8 +17,20 @@ export interface NewInbound {
   readonly domainId: number
   /** Row of the route; undefined: none matched. */
   readonly routeId: number | undefined
+  /** Whether one of its recipients is a mailbox, which could not take it. */
+  readonly isForMailbox?: boolean
   readonly rcptTo: readonly string[]
 }
+
+/**
+ * Messages of a domain without a route that are kept, and their octets: anybody can send to addresses that he makes up. What comes beyond is accepted and
+ * not stored; a catch_all route takes all.
+ */
+export const MAX_UNROUTED = 1000
+export const MAX_UNROUTED_BYTES = 64 * MiB
+
+/** Counter of the messages of an account that were not stored for that. */
+export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 
 const sql = prepared((db) => ({
   domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
@@ -27,6 +40,10 @@ const sql = prepared((db) => ({
        spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
+  unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
+    `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
+  ),
 }))
 
 /** As many as an envelope may have; a stranger can write 1,000 into one header. */
@@ -35,21 +52,26 @@ const MOST_TO_ADDRESSES = 100
 /** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
 const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
-/** Stores a received message for one route of one domain. False when the domain is gone: then there is nobody to store it for. */
-export function storeInbound(
-  app: App,
-  tx: Tx,
-  to: NewInbound,
-  { envelope, message, problem, authentication }: Received,
-): boolean {
+/**
+ * Stores a received message for one route of one domain. False when the domain is gone, since there is nobody to store it for, and when no route matched and
+ * the domain has as much of such mail as it may.
+ */
+export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): boolean {
+  const { envelope, message, problem, authentication } = received
   const domain = sql(tx.db).domain.get(to.domainId)
   if (!domain) {
-    const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
-    dropContent(app, tx, {
-      content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
-      rawMail: [envelope.rawRef],
-    })
-    tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), 'a received message is dropped: its domain is gone'))
+    drop(app, tx, to, received, 'a received message is dropped: its domain is gone')
+    return false
+  }
+  if (to.routeId === undefined && !to.isForMailbox && !mayKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
+    count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, 1)
+    drop(
+      app,
+      tx,
+      to,
+      received,
+      'a received message is dropped: no route matches, and its domain has too much of such mail',
+    )
     return false
   }
   const uuid = newUuid()
@@ -100,6 +122,20 @@ export function storeInbound(
   )
   countInbound(tx, to.accountId, 1)
   return true
+}
+
+function mayKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
+  const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
+  return kept.count < MAX_UNROUTED && kept.bytes + sizeBytes <= MAX_UNROUTED_BYTES
+}
+
+function drop(app: App, tx: Tx, to: NewInbound, { envelope, message }: Received, why: string): void {
+  const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [envelope.rawRef],
+  })
+  tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), why))
 }
 
 /** What is told of a message that nobody gets: of the addresses only the domains. */
