@@ -7,6 +7,7 @@ import listsAndTemplates from '../../migrations/0003_lists_and_templates.sql' wi
 import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { type: 'text' }
 import rememberNetworks from '../../migrations/0005_remember_networks.sql' with { type: 'text' }
 import complaintsNameTheirLoop from '../../migrations/0005_complaints_name_their_loop.sql' with { type: 'text' }
+import boundUnroutedMail from '../../migrations/0005_bound_unrouted_mail.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -16,4 +17,5 @@ export const migrations: readonly Migration[] = [
   { name: '0004_life_of_accounts', sql: lifeOfAccounts },
   { name: '0005_remember_networks', sql: rememberNetworks },
   { name: '0005_complaints_name_their_loop', sql: complaintsNameTheirLoop },
+  { name: '0005_bound_unrouted_mail', sql: boundUnroutedMail },
 ]

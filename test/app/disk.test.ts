@@ -2,10 +2,13 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
-import { setMeta } from '#features/events/record.ts'
+import { createDomain } from '#features/domains/domains.ts'
+import { count, setMeta } from '#features/events/record.ts'
+import { UNROUTED_DROPPED_METRIC } from '#features/inbound/store.ts'
 import { loadConfig } from '#platform/config.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { eventually } from '#test/support/app.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
 import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Some commands are processes of their own, on a machine that may be busy.
@@ -25,7 +28,19 @@ interface Use {
   readonly captures_bytes: number
   readonly imports_bytes: number
   readonly other_bytes: number
-  readonly kinds: readonly { readonly kind: string; readonly max_bytes: number | null; readonly max_days: number }[]
+  readonly kinds: readonly {
+    readonly kind: string
+    readonly max_bytes: number | null
+    readonly max_days: number
+    readonly over_before: string | null
+    readonly accounts: readonly {
+      readonly id: string
+      readonly used_bytes: number
+      readonly share_bytes: number | null
+      readonly goes_before: string | null
+    }[]
+  }[]
+  readonly not_stored: readonly object[]
 }
 
 /** What du(1) says of a folder, in bytes. */
@@ -119,6 +134,52 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).not.toContain('New mail is refused')
   const full = await tassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
+})
+
+test('the table names the accounts that use most, and of those above their share what goes next', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  {
+    const { app, close } = openApp(loadConfig({ ...data.settings }).config)
+    const heavy = await createTestAccount(app)
+    const light = await createTestAccount(app)
+    for (const [owner, messages] of [
+      [heavy, 30],
+      [light, 3],
+    ] as const) {
+      const { domain } = await createDomain(app, owner, `${owner.accountId}.test`)
+      for (let n = 0; n < messages; n++)
+        await storeTestInbound(
+          app,
+          { accountId: owner.accountId, domainId: domain.id },
+          { raw: crypto.getRandomValues(new Uint8Array(50_000)).toHex(), routeId: 1 },
+        )
+    }
+    await app.commit.write((tx) => count(tx, light.accountId, UNROUTED_DROPPED_METRIC, 0, 7))
+    await close()
+  }
+  const settings = { ...data.settings, TASSIS_INBOUND_MAX_BYTES: '1MiB' }
+  const { kinds, not_stored: notStored } = await tassisJson<Use>(['disk'], settings)
+  const inbound = kinds.find(({ kind }) => kind === 'inbound')
+  const [first, second] = inbound?.accounts ?? []
+  expect(first?.used_bytes).toBeGreaterThan(1.3 * MiB)
+  expect(first?.share_bytes).toBeLessThan(1 * MiB)
+  const fits = { used_bytes: expect.any(Number), kept_bytes: 0, share_bytes: null, goes_before: null }
+  expect({ over: inbound?.over_before, first, second, notStored }).toMatchObject({
+    over: first?.goes_before ?? 'none',
+    first: { share_bytes: expect.any(Number), goes_before: expect.any(String) },
+    second: fits,
+    notStored: [{ id: second?.id, messages: 7 }],
+  })
+  const { stdout } = await tassis(['disk'], settings)
+  expect(stdout).toMatch(/\nKIND +ACCOUNT +ID +USED +PART +FAIR SHARE +GOES NEXT\n/)
+  expect(stdout).toMatch(
+    new RegExp(
+      `\nreceived mail .* ${first?.id} +1\\.\\d MiB +\\d+ % +\\d+ KiB +its oldest, up to .*, within the hour\n`,
+    ),
+  )
+  expect(stdout).toMatch(new RegExp(`\nreceived mail .* ${second?.id} +\\d+ KiB +\\d+ % +- +-\n`))
+  expect(stdout).toContain(`\nNot stored: 7 messages to `)
 })
 
 test('retention can be run by hand, beside a service and without it', async () => {

@@ -1,19 +1,20 @@
 /**
- * @module `tassis disk`: what uses the disk, by kind; how long each kind is kept, and what goes next. Reads by a connection of its own, so it runs beside the
- * service and without it, and changes nothing.
+ * @module `tassis disk`: what uses the disk, by kind and by account; how long each kind is kept, and what goes next.
+ * Reads over a connection of its own, so it runs beside the service and without it. Changes nothing.
  */
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { measure } from '#features/retention/budgets.ts'
 import { allocated, GROUPS, type Group, type MonthUse } from '#features/retention/measure.ts'
-import { type Kept, type KeptKind, keptKinds } from '#features/retention/overview.ts'
+import { type AccountShare, type Kept, type KeptKind, keptKinds, listNotStored } from '#features/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { requireData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { distance, report, table, utc } from './output.ts'
+import { counted, distance, printable, report, table, utc } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
 interface DiskUse {
@@ -38,6 +39,14 @@ interface DiskUse {
   /** Everything else in the data folder. */
   readonly other_bytes: number
   readonly kinds: readonly KindUse[]
+  /** Messages that were not stored, because no route matched and their domain had as much of such mail as it may. */
+  readonly not_stored: readonly NotStored[]
+}
+
+interface NotStored {
+  readonly id: string
+  readonly name: string
+  readonly messages: number
 }
 
 interface MonthBytes {
@@ -55,6 +64,20 @@ interface KindUse {
   readonly oldest_at: string | null
   readonly goes_at: string | null
   readonly over_before: string | null
+  /** Those that use most, and all above their share. */
+  readonly accounts: readonly AccountUse[]
+}
+
+interface AccountUse {
+  readonly id: string
+  readonly name: string
+  readonly used_bytes: number
+  /** Of them those that go by their age alone: unread messages, mail that is not over. */
+  readonly kept_bytes: number
+  /** Its fair share; null: it is within it. */
+  readonly share_bytes: number | null
+  /** What is from before this time goes at the next run; null: nothing does. */
+  readonly goes_before: string | null
 }
 
 export function addDiskCommand(program: Command): void {
@@ -73,9 +96,9 @@ export function addDiskCommand(program: Command): void {
 export function diskUse(config: Config, now: Millis): DiskUse {
   const { dataDir } = config
   const sizeOf = (...names: string[]): number => names.reduce((sum, name) => sum + allocated(join(dataDir, name)), 0)
-  const { measured, kept } = withSnapshot(config, (db) => {
+  const { measured, kept, notStored } = withSnapshot(config, (db) => {
     const found = measure(db, dataDir)
-    return { measured: found, kept: keptKinds(db, config, found, now) }
+    return { measured: found, kept: keptKinds(db, config, found, now), notStored: listNotStored(db) }
   })
   const { database } = measured
   const fileBytes = sizeOf('tassis.db')
@@ -102,6 +125,7 @@ export function diskUse(config: Config, now: Millis): DiskUse {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds: kept.map(kindUse),
+    not_stored: notStored.map(({ id, name, messages }) => ({ id: formatUuid(id), name, messages })),
   }
 }
 
@@ -115,6 +139,16 @@ const kindUse = (kept: Kept): KindUse => ({
   oldest_at: isoTimeOrNull(kept.oldestAt ?? null),
   goes_at: isoTimeOrNull(kept.goesAt ?? null),
   over_before: isoTimeOrNull(kept.overBefore ?? null),
+  accounts: kept.accounts.map(accountUse),
+})
+
+const accountUse = ({ id, name, usedBytes, keptBytes, shareBytes, goesBefore }: AccountShare): AccountUse => ({
+  id: formatUuid(id),
+  name,
+  used_bytes: usedBytes,
+  kept_bytes: keptBytes,
+  share_bytes: shareBytes === undefined ? null : Math.round(shareBytes),
+  goes_before: isoTimeOrNull(goesBefore ?? null),
 })
 
 const GROUP_NAMES: Readonly<Record<Group, string>> = {
@@ -171,7 +205,39 @@ function diskText(use: DiskUse, now: Millis): string {
         nextText(kind, now),
       ]),
     ),
+    ...accountsText(use.kinds),
+    ...use.not_stored.map(
+      ({ id, name, messages }) =>
+        `Not stored: ${counted(messages, 'message')} to ${printable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
+    ),
   ].join('\n')
+}
+
+/** Accounts of a kind that the table shows, beside those above their share. */
+const MAX_SHOWN = 3
+
+function accountsText(kinds: readonly KindUse[]): string[] {
+  const rows = kinds.flatMap(({ kind, used_bytes: usedBytes, accounts }) =>
+    accounts
+      .filter(({ share_bytes: shareBytes }, index) => index < MAX_SHOWN || shareBytes !== null)
+      .map((account) => [
+        KIND_NAMES[kind],
+        account.name,
+        account.id,
+        size(account.used_bytes),
+        `${Math.round((100 * account.used_bytes) / Math.max(1, usedBytes))} %`,
+        account.share_bytes === null ? '-' : size(account.share_bytes),
+        shareText(account),
+      ]),
+  )
+  return rows.length === 0
+    ? []
+    : ['', table(['KIND', 'ACCOUNT', 'ID', 'USED', 'PART', 'FAIR SHARE', 'GOES NEXT'], rows)]
+}
+
+function shareText({ share_bytes: shareBytes, goes_before: goesBefore }: AccountUse): string {
+  if (goesBefore !== null) return `its oldest, up to ${utc(goesBefore)}, within the hour`
+  return shareBytes === null ? '-' : 'nothing: what is left is unread or not over'
 }
 
 function months(name: string, all: readonly MonthBytes[]): string[][] {
@@ -180,7 +246,8 @@ function months(name: string, all: readonly MonthBytes[]): string[][] {
 }
 
 function nextText({ goes_at: goesAt, over_before: overBefore }: KindUse, now: Millis): string {
-  if (overBefore !== null) return `over its bound: all from before ${utc(overBefore)}, within the hour`
+  if (overBefore !== null)
+    return `over its bound: the oldest of accounts above their share, up to ${utc(overBefore)}, within the hour`
   if (goesAt === null) return '-'
   const at = Date.parse(goesAt)
   return at <= now ? 'the oldest, within the hour' : `the oldest, ${distance(at, now)}`

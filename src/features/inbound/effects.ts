@@ -187,7 +187,7 @@ function toDomains(
   now: Millis,
 ): Effects {
   const mailboxes = new Map<number, Mailbox>()
-  const inbound = new Map<string, NewInbound & { readonly rcptTo: string[] }>()
+  const inbound = new Map<string, NewInbound>()
   for (const { address, accountId, domainId } of destinations) {
     const { localPart, domain } = partsOf(address)
     const found = findMailbox(tx.db, domain, localPart)
@@ -201,8 +201,13 @@ function toDomains(
     const route = mailbox ? undefined : findRoute(tx.db, domainId, localPart)
     const key = `${domainId} ${route?.id ?? ''}`
     const known = inbound.get(key)
-    if (known) known.rcptTo.push(address)
-    else inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo: [address] })
+    inbound.set(key, {
+      accountId,
+      domainId,
+      routeId: route?.id,
+      rcptTo: [...(known?.rcptTo ?? []), address],
+      isForMailbox: mailbox !== undefined || (known?.isForMailbox ?? false),
+    })
   }
   const { message } = received
   const delivered = message

@@ -6,8 +6,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { MiB, minutes } from '#platform/units.ts'
 import { dropContent } from '../content/garbage.ts'
-import { record } from '../events/record.ts'
+import { count, record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
 
@@ -16,8 +17,20 @@ export interface NewInbound {
   readonly domainId: number
   /** Row of the route; undefined: none matched. */
   readonly routeId: number | undefined
+  /** Whether one of its recipients is a mailbox, which could not take it. */
+  readonly isForMailbox?: boolean
   readonly rcptTo: readonly string[]
 }
+
+/**
+ * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. What exceeds
+ * them is accepted and not stored; a catch_all route takes everything.
+ */
+export const MAX_UNROUTED = 1000
+export const MAX_UNROUTED_BYTES = 64 * MiB
+
+/** Counter of the messages of an account that were not stored because of these limits. */
+export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 
 const sql = prepared((db) => ({
   domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
@@ -27,6 +40,10 @@ const sql = prepared((db) => ({
        spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
+  unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
+    `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
+  ),
 }))
 
 /** As many as an envelope may have; a stranger can write 1,000 into one header. */
@@ -35,21 +52,23 @@ const MOST_TO_ADDRESSES = 100
 /** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
 const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
-/** Stores a received message for one route of one domain. False when the domain is gone: then there is nobody to store it for. */
-export function storeInbound(
-  app: App,
-  tx: Tx,
-  to: NewInbound,
-  { envelope, message, problem, authentication }: Received,
-): boolean {
+/**
+ * Stores a received message for one route of one domain. Returns false when the domain is gone, and when no route
+ * matches and the domain has too much of such mail.
+ */
+export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): boolean {
+  const { envelope, message, problem, authentication } = received
   const domain = sql(tx.db).domain.get(to.domainId)
   if (!domain) {
-    const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
-    dropContent(app, tx, {
-      content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
-      rawMail: [envelope.rawRef],
-    })
-    tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), 'a received message is dropped: its domain is gone'))
+    drop(app, tx, received)
+    const facts = droppedFacts(to, envelope)
+    tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
+    return false
+  }
+  if (to.routeId === undefined && !to.isForMailbox && !canKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
+    count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, 1)
+    drop(app, tx, received)
+    tx.afterCommit(() => logUnrouted(app, to, envelope))
     return false
   }
   const uuid = newUuid()
@@ -100,6 +119,33 @@ export function storeInbound(
   )
   countInbound(tx, to.accountId, 1)
   return true
+}
+
+function canKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
+  const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
+  return kept.count < MAX_UNROUTED && kept.bytes + sizeBytes <= MAX_UNROUTED_BYTES
+}
+
+/** Strangers decide how many there are: not each is logged. */
+const UNROUTED_LOG_INTERVAL_MS = minutes(10)
+const loggedAtMs = new WeakMap<App, number>()
+
+function logUnrouted(app: App, to: NewInbound, envelope: Envelope): void {
+  const nowMs = app.clock.monotonicMs()
+  if (nowMs - (loggedAtMs.get(app) ?? Number.NEGATIVE_INFINITY) < UNROUTED_LOG_INTERVAL_MS) return
+  loggedAtMs.set(app, nowMs)
+  app.log.warn(
+    droppedFacts(to, envelope),
+    'received messages are dropped: no route matches, and their domain has too many of them; `tassis disk` counts them',
+  )
+}
+
+function drop(app: App, tx: Tx, { envelope, message }: Received): void {
+  const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [envelope.rawRef],
+  })
 }
 
 /** What is told of a message that nobody gets: of the addresses only the domains. */

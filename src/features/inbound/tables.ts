@@ -82,5 +82,7 @@ export const inboundEmails = sqliteTable(
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
+    // How many there are of a domain without a route, and how large they are, without a look at the rows.
+    index('inbound_emails_unrouted').on(t.domainId, t.sizeBytes).where(sql`route_id is null`),
   ],
 )

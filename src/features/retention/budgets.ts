@@ -1,14 +1,17 @@
 /**
- * @module From what is used to how much has to go: for each kind over its budget the time before which its rows go, so that it comes under it, the oldest
- * first. An estimate from averages: what was really freed shows at the next measure. Reads every email and received message, so it belongs beside
- * `measure.ts`.
+ * @module Decides from what is used how much has to go: accounts above their fair share of a budget lose their own
+ * oldest rows. Reads whole tables, so it runs in the measure Worker or a command, never on the main thread of a
+ * service.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { hours } from '#platform/units.ts'
+import { type HeldKind, type Holding, type HoldingSources, holdingsOf, UNOWNED } from './holdings.ts'
 import { allocated, type DatabaseUse, type MonthUse, measureDatabase, measureStore, usedOf } from './measure.ts'
+import { PartBytes } from './part-bytes.ts'
+import { type Excess, findExcesses } from './shares.ts'
+import type { WalkName } from './walk.ts'
 
 /** Kinds with a budget. */
 export const BUDGETED = ['content', 'events', 'inbound', 'logs'] as const
@@ -24,29 +27,39 @@ export const budgetsOf = (config: Config): Budgets => ({
   logs: config.logsMaxBytes,
 })
 
-/** What each kind uses, in bytes. */
-export type Use = Readonly<Record<Budgeted, number>>
+/** What an account uses of a kind. */
+interface AccountUse {
+  bytes: number
+  /** Of them those that never go for their size. */
+  keptBytes: number
+}
 
-/** What goes from before which time, by kind; kinds within their budget are left out. */
-export type Cutoffs = Readonly<Partial<Record<Budgeted, Millis>>>
+/** By account. */
+type Uses = ReadonlyMap<number, AccountUse>
 
 export interface Measured {
-  readonly use: Use
+  /** What each kind uses, in bytes; 0 for one that was not measured. */
+  readonly use: Readonly<Record<Budgeted, number>>
+  readonly uses: Readonly<Record<Budgeted, Uses>>
+  /** Parent accounts of sub-accounts. */
+  readonly parents: ReadonlyMap<number, number>
   readonly database: DatabaseUse
   readonly content: readonly MonthUse[]
   readonly rawMail: readonly MonthUse[]
-  /** Decoded bytes of what is in the content store of sent mail, and of received messages. */
-  readonly decoded: { readonly sent: number; readonly received: number }
+  readonly sources: HoldingSources
 }
 
-/** A kind over its budget is brought down to this part of it, so that it is not over it again at once. */
-const WANTED_PART = 0.95
+/** What goes of an account that is above its share. */
+export interface Cut extends Excess {
+  readonly kind: Budgeted
+  /** What goes is from before this time; undefined: nothing may go, as all that it has is unread or not over. */
+  readonly before: Millis | undefined
+  /** Row ids by table, oldest first; none for events, which go by their time. */
+  readonly rows: ReadonlyMap<WalkName, Float64Array>
+}
 
-const HOUR_MS = hours(1)
-
-const HAS_CONTENT = '(html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE \'%"ref":%\')'
-const RECEIVED = `SELECT created_at AS at, size_bytes AS bytes FROM inbound_emails
-  UNION ALL SELECT created_at, size_bytes FROM mailbox_messages WHERE email_id IS NULL`
+/** Rows of an account that one measure removes; the next one goes on. */
+const MAX_ROWS_PER_CUT = 500_000
 
 /** Whether the files are as large as the smallest budget of what is in them: if not, nothing has to be read. */
 export function mayBeOver(dataDir: string, budgets: Budgets): boolean {
@@ -62,92 +75,152 @@ export function mayBeOver(dataDir: string, budgets: Budgets): boolean {
   )
 }
 
-/** Measures all kinds. @param db in a read transaction */
-export function measure(db: Database, dataDir: string): Measured {
+/** Measures what is used, and by whom. The result reads on from `db`. */
+export function measure(db: Database, dataDir: string, budgets?: Budgets): Measured {
   const database = measureDatabase(db)
   const content = measureStore(join(dataDir, 'content'))
   const rawMail = measureStore(join(dataDir, 'raw-mail'))
-  const sum = (sql: string): number => db.query<{ n: number | null }, []>(sql).get()?.n ?? 0
-  const decoded = {
-    sent: sum(`SELECT sum(size_bytes) AS n FROM emails WHERE ${HAS_CONTENT}`),
-    received: sum(`SELECT sum(bytes) AS n FROM (${RECEIVED})`),
+  const sources: HoldingSources = {
+    db,
+    use: database,
+    content: new PartBytes(join(dataDir, 'content')),
+    rawMail: new PartBytes(join(dataDir, 'raw-mail')),
   }
-  // Parts of sent and of received mail are in one store: each counts for its share of what went in.
-  const all = decoded.sent + decoded.received
-  const parts = usedOf(content)
-  const ofReceived = all === 0 ? 0 : (parts * decoded.received) / all
-  return {
-    use: {
-      content: Math.round(parts - ofReceived),
-      events: database.groups.events,
-      inbound: Math.round(database.groups.inbound + usedOf(rawMail) + ofReceived),
-      logs: database.groups.logs,
-    },
-    database,
-    content,
-    rawMail,
-    decoded,
+  /** The most that a kind can use: rows are read only where that is too much. */
+  const most: Readonly<Record<Budgeted, () => number>> = {
+    content: () => usedOf(content),
+    events: () => database.groups.events,
+    inbound: () => database.groups.inbound + usedOf(rawMail) + Math.min(usedOf(content), receivedBytes(db)),
+    logs: () => database.groups.logs,
   }
+  const uses = Object.fromEntries(
+    BUDGETED.map((kind) => {
+      const isMeasured = budgets === undefined || (budgets[kind] > 0 && most[kind]() > budgets[kind])
+      return [kind, isMeasured ? usesOf(kind, sources) : new Map()]
+    }),
+  ) as Record<Budgeted, Uses>
+  const use = Object.fromEntries(BUDGETED.map((kind) => [kind, sumOf(uses[kind])])) as Record<Budgeted, number>
+  const parents = new Map(
+    db
+      .query<{ id: number; parentId: number }, []>(
+        'SELECT id, parent_id AS parentId FROM accounts WHERE parent_id IS NOT NULL',
+      )
+      .all()
+      .map(({ id, parentId }) => [id, parentId]),
+  )
+  return { use, uses, parents, database, content, rawMail, sources }
 }
 
-/** How far each kind that is over its budget has to be cut. @param db in the same read transaction as the measure */
-export function cutoffsOf(db: Database, { use, database, decoded }: Measured, budgets: Budgets): Cutoffs {
-  const cutoffs: Partial<Record<Budgeted, Millis>> = {}
-  for (const kind of BUDGETED) {
-    if (budgets[kind] === 0 || use[kind] <= budgets[kind]) continue
-    const excess = use[kind] - WANTED_PART * budgets[kind]
-    const part = excess / use[kind]
-    const cutoff = {
-      content: () =>
-        afterBytes(
-          db,
-          `SELECT created_at AS at, size_bytes AS bytes FROM emails WHERE ${HAS_CONTENT} ORDER BY id`,
-          part * decoded.sent,
-        ),
-      events: () => afterEvents(db, excess / database.bytesOfEvent),
-      inbound: () => afterBytes(db, `${RECEIVED} ORDER BY 1`, part * decoded.received),
-      logs: () => afterRows(db, excess / database.bytesOfEmail),
-    }[kind]()
-    if (cutoff !== undefined) cutoffs[kind] = cutoff
-  }
-  return cutoffs
-}
+const sumOf = (uses: Uses): number => Math.round([...uses.values()].reduce((sum, { bytes }) => sum + bytes, 0))
 
-/** Time just after the row with which the first ones make up so many bytes. */
-function afterBytes(db: Database, sql: string, bytes: number): Millis | undefined {
-  let sum = 0
-  let at: Millis | undefined
-  for (const row of db.query<{ at: Millis; bytes: number }, []>(sql).iterate()) {
-    at = row.at + 1
-    sum += row.bytes
-    if (sum >= bytes) break
-  }
-  return at
-}
-
-/** Time just after the n-th oldest email. */
-function afterRows(db: Database, n: number): Millis | undefined {
-  const row = db
-    .query<{ at: Millis }, [number]>(
-      'SELECT max(created_at) AS at FROM (SELECT created_at FROM emails ORDER BY id LIMIT ?)',
+/** Octets of received messages as they came in. */
+const receivedBytes = (db: Database): number =>
+  db
+    .query<{ n: number }, []>(
+      `SELECT (SELECT total(size_bytes) FROM inbound_emails) + (SELECT total(size_bytes) FROM mailbox_messages)
+         + (SELECT total(size_bytes) FROM received_reports) AS n`,
     )
-    .get(Math.ceil(n))
-  return row?.at == null ? undefined : row.at + 1
+    .get()?.n ?? 0
+
+function usesOf(kind: Budgeted, sources: HoldingSources): Uses {
+  if (kind === 'events')
+    return new Map(
+      eventsOf(sources.db).map(({ accountId, first, last }) => [
+        accountId,
+        { bytes: (last - first + 1) * sources.use.bytesOfEvent, keptBytes: 0 },
+      ]),
+    )
+  const uses = new Map<number, AccountUse>()
+  for (const { accountId, bytes, isKept } of holdingsOf(kind, sources)) {
+    const use = uses.get(accountId) ?? { bytes: 0, keptBytes: 0 }
+    use.bytes += bytes
+    if (isKept) use.keptBytes += bytes
+    uses.set(accountId, use)
+  }
+  return uses
 }
 
-/** End of the hour with which the first ones have had so many events. */
-function afterEvents(db: Database, n: number): Millis | undefined {
-  const found = db
-    .query<{ hour: number; events: number }, []>(
-      'SELECT at / 3600000 AS hour, count(*) AS events FROM events GROUP BY 1 ORDER BY 1',
+interface EventsOfAccount {
+  readonly accountId: number
+  readonly first: number
+  readonly last: number
+}
+
+/** Events are numbered without a gap, so that nobody has to count them. */
+const eventsOf = (db: Database): EventsOfAccount[] =>
+  db
+    .query<EventsOfAccount, []>(
+      `SELECT account_id AS accountId, last_seq AS last, (SELECT min(seq) FROM events e WHERE e.account_id = s.account_id) AS first
+       FROM event_sequences s WHERE first IS NOT NULL`,
     )
-    .iterate()
-  let sum = 0
-  let hour: number | undefined
-  for (const row of found) {
-    hour = row.hour
-    sum += row.events
-    if (sum >= n) break
+    .all()
+
+/** The accounts above their share of a budget. */
+export const excessesOf = ({ uses, parents }: Measured, kind: Budgeted, budget: number): Excess[] =>
+  budget === 0
+    ? []
+    : findExcesses(
+        new Map([...uses[kind]].map(([accountId, { bytes }]) => [accountId, bytes])),
+        budget,
+        parents,
+      ).filter(({ accountId }) => accountId !== UNOWNED)
+
+/** What has to go, of each account that is above its share of a kind that is over its budget. */
+export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
+  BUDGETED.flatMap((kind) => {
+    const excesses = excessesOf(measured, kind, budgets[kind])
+    if (excesses.length === 0) return []
+    return kind === 'events' ? cutEvents(measured, excesses) : cutRows(kind, measured, excesses)
+  })
+
+function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess[]): Cut[] {
+  const ranges = new Map(eventsOf(db).map((range) => [range.accountId, range]))
+  const timeOf = db.query<{ at: Millis }, [number, number]>('SELECT at FROM events WHERE account_id = ? AND seq = ?')
+  return excesses.map((excess) => {
+    const { accountId, usedBytes, keptBytes } = excess
+    const count = Math.ceil((usedBytes - keptBytes) / use.bytesOfEvent)
+    const last = timeOf.get(accountId, (ranges.get(accountId)?.first ?? 1) + count - 1)
+    return { ...excess, kind: 'events' as const, before: last ? last.at + 1 : undefined, rows: new Map() }
+  })
+}
+
+/** An account while it is cut, from its newest row on. */
+interface Cutting {
+  readonly excess: Excess
+  /** What it may keep of rows that are still to come. */
+  leftBytes: number
+  isFull: boolean
+  before: Millis | undefined
+  readonly rows: Map<WalkName, number[]>
+}
+
+function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly Excess[]): Cut[] {
+  const cuttings = new Map(
+    excesses.map((excess): [number, Cutting] => {
+      const leftBytes = excess.keptBytes - (uses[kind].get(excess.accountId)?.keptBytes ?? 0)
+      return [excess.accountId, { excess, leftBytes, isFull: false, before: undefined, rows: new Map() }]
+    }),
+  )
+  for (const holding of holdingsOf(kind, sources)) {
+    const cutting = holding.isKept ? undefined : cuttings.get(holding.accountId)
+    if (cutting) cutHolding(cutting, holding)
   }
-  return hour === undefined ? undefined : (hour + 1) * HOUR_MS
+  return [...cuttings.values()].map(({ excess, before, rows }) => ({
+    ...excess,
+    kind,
+    before,
+    rows: new Map([...rows].map(([walk, ids]) => [walk, Float64Array.from(ids.slice(-MAX_ROWS_PER_CUT).reverse())])),
+  }))
+}
+
+function cutHolding(cutting: Cutting, { walk, id, bytes, changedAt }: Holding): void {
+  cutting.leftBytes -= bytes
+  cutting.isFull ||= cutting.leftBytes < 0
+  if (!cutting.isFull) return
+  cutting.before = Math.max(cutting.before ?? 0, changedAt + 1)
+  const ids = cutting.rows.get(walk) ?? []
+  cutting.rows.set(walk, ids)
+  ids.push(id)
+  // They come newest first, and the oldest ones go first.
+  if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

@@ -1,14 +1,13 @@
 /**
- * @module Before which time what goes: by age, or by the budget when that is over. Budgets are measured by a Worker of its own, and the longer that takes
- * the less often.
+ * @module What goes: by age everything from before a time, by size rows of the accounts above their share. A Worker
+ * measures the budgets; the longer that takes, the less often it is done.
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { days } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
-import { hasGarbage } from '../content/sweep.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cutoffs } from './budgets.ts'
+import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
 import type { MeasureAnswer, MeasureRequest } from './measure-worker.ts'
 
 /** A measure takes at most this part of the time. */
@@ -35,33 +34,25 @@ interface LastMeasure {
 const lastMeasures = new WeakMap<App, LastMeasure>()
 
 /** What has to go for the budgets now; nothing when it was measured lately or nothing is over. Never rejects. */
-export async function budgetCutoffs(app: App): Promise<Cutoffs> {
+export async function budgetCuts(app: App): Promise<readonly Cut[]> {
   const last = lastMeasures.get(app)
   const now = app.clock.monotonicMs()
-  if (last && now - last.at < last.tookMs / MEASURE_PART) return {}
+  if (last && now - last.at < last.tookMs / MEASURE_PART) return []
   try {
-    const cutoffs = await measureInWorker({ dataDir: app.config.dataDir, budgets: budgetsOf(app.config) })
-    // Parts that were let go of are still there until they are swept: their place is not to be made twice.
-    const isSwept = !hasGarbage(app.db)
-    return isSwept ? cutoffs : { ...pick(cutoffs, 'events'), ...pick(cutoffs, 'logs') }
+    return await measureInWorker({ dataDir: app.config.dataDir, budgets: budgetsOf(app.config) })
   } catch (error) {
     app.log.warn({ err: error }, 'what the data use could not be measured; budgets are looked at again later')
-    return {}
+    return []
   } finally {
     lastMeasures.set(app, { at: app.clock.monotonicMs(), tookMs: app.clock.monotonicMs() - now })
   }
 }
 
-const pick = (cutoffs: Cutoffs, kind: Budgeted): Cutoffs => {
-  const cutoff = cutoffs[kind]
-  return cutoff === undefined ? {} : { [kind]: cutoff }
-}
-
-function measureInWorker(request: MeasureRequest): Promise<Cutoffs> {
+function measureInWorker(request: MeasureRequest): Promise<readonly Cut[]> {
   const worker = startWorker('measure')
-  return new Promise<Cutoffs>((resolve, reject) => {
+  return new Promise<readonly Cut[]>((resolve, reject) => {
     worker.onmessage = ({ data }: MessageEvent<MeasureAnswer>) => {
-      if (data.cutoffs) resolve(data.cutoffs)
+      if (data.cuts) resolve(data.cuts)
       else reject(new Error(data.error ?? 'no answer'))
     }
     worker.onerror = (event) => reject(new Error(event.message))

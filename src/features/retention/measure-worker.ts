@@ -1,10 +1,10 @@
 /**
- * @module Worker that measures what is used and how much has to go. Reads by a connection of its own, in one read transaction. Talks with `cutoffs.ts` only;
- * changes nothing.
+ * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own. Talks with
+ * `cutoffs.ts` only; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
-import { type Budgets, type Cutoffs, cutoffsOf, mayBeOver, measure } from './budgets.ts'
+import { type Budgets, type Cut, findCuts, mayBeOver, measure } from './budgets.ts'
 
 declare const self: Worker
 
@@ -14,25 +14,25 @@ export interface MeasureRequest {
 }
 
 export interface MeasureAnswer {
-  readonly cutoffs?: Cutoffs
+  readonly cuts?: readonly Cut[]
   readonly error?: string
 }
 
 self.onmessage = ({ data }: MessageEvent<MeasureRequest>) => {
   try {
-    self.postMessage({ cutoffs: look(data) } satisfies MeasureAnswer)
+    self.postMessage({ cuts: look(data) } satisfies MeasureAnswer)
   } catch (error) {
     self.postMessage({ error: error instanceof Error ? error.message : String(error) } satisfies MeasureAnswer)
   }
 }
 
-function look({ dataDir, budgets }: MeasureRequest): Cutoffs {
-  if (!mayBeOver(dataDir, budgets)) return {}
+function look({ dataDir, budgets }: MeasureRequest): Cut[] {
+  if (!mayBeOver(dataDir, budgets)) return []
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {
     db.run('PRAGMA temp_store = MEMORY')
-    db.run('BEGIN')
-    return cutoffsOf(db, measure(db, dataDir), budgets)
+    // Not of one moment: rows that come or go meanwhile change little, and each is looked at again before it goes.
+    return findCuts(measure(db, dataDir, budgets), budgets)
   } finally {
     db.close()
   }

@@ -58,9 +58,10 @@ const GROUP_OF = new Map(
   Object.entries(TABLES).flatMap(([group, tables]) => tables.map((table) => [table, group as Group] as const)),
 )
 
-/** The kind of a table; a search index has tables of its own, named after it. */
-const groupOf = (table: string): Group =>
-  GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(/_(?:data|idx|docsize|config|content)$/, '')) ?? 'other'
+/** A search index has tables of its own, named after it. */
+const SHADOW = /_(?:data|idx|docsize|config|content)$/
+
+const groupOf = (table: string): Group => GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW, '')) ?? 'other'
 
 export interface DatabaseUse {
   /** Of all pages, in bytes; what is in the WAL is in it. */
@@ -71,8 +72,8 @@ export interface DatabaseUse {
   readonly groups: Readonly<Record<Group, number>>
   /** Bytes of an event, with its part of the indexes; 0 when there are none. */
   readonly bytesOfEvent: number
-  /** Bytes of an email, with all of its kind. */
-  readonly bytesOfEmail: number
+  /** Of tables with their indexes. */
+  bytesOf(...tables: readonly string[]): number
 }
 
 const pragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
@@ -94,14 +95,17 @@ export function measureDatabase(db: Database): DatabaseUse {
   // What dbstat leaves out: the pages that tell the parents of others.
   const seen = Object.values(groups).reduce((sum, part) => sum + part, 0)
   groups.other += Math.max(0, bytes - freeBytes - seen)
-  const rows = (name: string): number => trees.find((tree) => tree.name === name)?.cells ?? 0
-  const each = (group: Group, count: number): number => (count === 0 ? 0 : groups[group] / count)
+  const events = trees.find((tree) => tree.name === 'events')?.cells ?? 0
   return {
     bytes,
     freeBytes,
     groups,
-    bytesOfEvent: each('events', rows('events')),
-    bytesOfEmail: each('logs', rows('emails')),
+    bytesOfEvent: events === 0 ? 0 : groups.events / events,
+    bytesOf: (...tables) =>
+      trees.reduce((sum, tree) => {
+        const table = tree.tableName ?? tree.name
+        return tables.includes(table) || tables.includes(table.replace(SHADOW, '')) ? sum + tree.bytes : sum
+      }, 0),
   }
 }
 
@@ -137,7 +141,7 @@ function measureMonth(folder: string, month: string, names: readonly string[]): 
 }
 
 /** Bytes of all pages of a database, and of those that nothing is in. */
-function pagesOf(path: string): { bytes: number; freeBytes: number } {
+export function pagesOf(path: string): { bytes: number; freeBytes: number } {
   if (!existsSync(path)) return { bytes: 0, freeBytes: 0 }
   const db = openReadOnly(path)
   try {

@@ -1,11 +1,16 @@
-/** @module What is kept since when, and what goes next: for whoever looks at the disk. Reads only. */
+/**
+ * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { isOpen, STATUSES, statusCode } from '../emails/status.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cutoffs, cutoffsOf, type Measured } from './budgets.ts'
+import { UNROUTED_DROPPED_METRIC } from '../inbound/store.ts'
+import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
 import { agedCutoffs, agesOf } from './cutoffs.ts'
+import { UNOWNED } from './holdings.ts'
 import { cursorOf } from './walk.ts'
 
 export type KeptKind = Budgeted | 'audit'
@@ -20,9 +25,27 @@ export interface Kept {
   readonly oldestAt: Millis | undefined
   /** When it goes by its age; undefined: there is nothing. */
   readonly goesAt: Millis | undefined
-  /** Over its budget: what is from before this time goes at the next run. */
+  /** Over its budget: accounts above their share lose rows from before this time at the next run. */
   readonly overBefore: Millis | undefined
+  /** Those that use most, and all that lose something at the next run; the largest first. */
+  readonly accounts: readonly AccountShare[]
 }
+
+/** What an account has of a kind. */
+export interface AccountShare {
+  readonly id: UuidBytes
+  readonly name: string
+  readonly usedBytes: number
+  /** Of it what never goes for its size: unread messages of mailboxes, and mail that is not over. */
+  readonly keptBytes: number
+  /** Its fair share, which it is above; undefined: it is within it. */
+  readonly shareBytes: number | undefined
+  /** What is from before this time goes at the next run; undefined: nothing does. */
+  readonly goesBefore: Millis | undefined
+}
+
+/** Accounts of a kind that are shown, beside those that lose something. */
+const MAX_ACCOUNTS = 10
 
 const OVER = STATUSES.filter((status) => !isOpen(status))
   .map(statusCode)
@@ -54,13 +77,14 @@ export function keptKinds(db: Database, config: Config, measured: Measured, now:
   const ages: Readonly<Record<KeptKind, number>> = { ...agesOf(config), audit: config.auditDays }
   const budgets: Readonly<Record<KeptKind, number>> = { ...budgetsOf(config), audit: 0 }
   const used: Readonly<Record<KeptKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
-  const cutoffs: Cutoffs = cutoffsOf(db, measured, budgetsOf(config))
+  const cuts = Map.groupBy(findCuts(measured, budgetsOf(config)), (cut) => cut.kind)
   const aged = agedCutoffs(config, now)
   const oldest = oldestOf(db)
   const kinds: readonly KeptKind[] = [...BUDGETED, 'audit']
   return kinds.map((kind) => {
     const oldestAt = oldest[kind]
-    const cutoff = kind === 'audit' ? undefined : cutoffs[kind]
+    const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
+    const before = Math.max(0, ...ofKind.map((cut) => cut.before ?? 0))
     return {
       kind,
       usedBytes: used[kind],
@@ -68,7 +92,49 @@ export function keptKinds(db: Database, config: Config, measured: Measured, now:
       maxDays: ages[kind],
       oldestAt,
       goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
-      overBefore: kind !== 'audit' && cutoff !== undefined && cutoff > aged[kind] ? cutoff : undefined,
+      overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
+      accounts: kind === 'audit' ? [] : accountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
     }
   })
 }
+
+function accountShares(
+  db: Database,
+  measured: Measured,
+  kind: Budgeted,
+  { budget, cuts }: { readonly budget: number; readonly cuts: readonly Cut[] },
+): AccountShare[] {
+  const excesses = new Map(excessesOf(measured, kind, budget).map((excess) => [excess.accountId, excess]))
+  const goesBefore = new Map(cuts.map(({ accountId, before }) => [accountId, before]))
+  const account = db.query<{ id: UuidBytes; name: string }, [number]>(
+    'SELECT uuid AS id, name FROM accounts WHERE id = ?',
+  )
+  return [...measured.uses[kind]]
+    .filter(([accountId]) => accountId !== UNOWNED)
+    .sort(([, a], [, b]) => b.bytes - a.bytes)
+    .filter(([accountId], index) => index < MAX_ACCOUNTS || excesses.has(accountId))
+    .flatMap(([accountId, { bytes, keptBytes }]) => {
+      const row = account.get(accountId)
+      if (!row) return []
+      return [
+        {
+          ...row,
+          usedBytes: Math.round(bytes),
+          keptBytes: Math.round(keptBytes),
+          shareBytes: excesses.get(accountId)?.shareBytes,
+          goesBefore: goesBefore.get(accountId),
+        },
+      ]
+    })
+}
+
+/** Accounts of which messages without a route were not stored, and how many; those with most first. */
+export const listNotStored = (
+  db: Database,
+): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>
+  db
+    .query<{ id: UuidBytes; name: string; messages: number }, [string, number]>(
+      `SELECT uuid AS id, name, value AS messages FROM accounts CROSS JOIN counters ON account_id = accounts.id
+       WHERE metric = ? AND hour = 0 ORDER BY value DESC LIMIT ?`,
+    )
+    .all(UNROUTED_DROPPED_METRIC, MAX_ACCOUNTS)

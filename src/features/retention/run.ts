@@ -1,11 +1,13 @@
 /**
- * @module Retention: what is older than its age, or beyond the budget of its kind, goes; the oldest first, a few rows in each transaction, so that requests
- * get in between. Mail that is not over is never touched. A run that ends early, by a crash or a full disk, is gone on with by the next.
+ * @module Retention: removes what is older than its age, and what an account has beyond its share of a budget; the
+ * oldest first, a few rows in each transaction, so that requests get in between. Never touches open mail, and unread
+ * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
  */
 import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { days, hours } from '#platform/units.ts'
 import { trimAuditLog } from '../audit-logs/trim.ts'
 import { horizonOf } from '../events/horizon.ts'
@@ -19,10 +21,10 @@ import {
 } from '../events/trim.ts'
 import { firstNeededSeq } from '../webhooks/needed.ts'
 import { believedTime } from './believed-time.ts'
-import type { Budgeted } from './budgets.ts'
-import { agedCutoffs, budgetCutoffs } from './cutoffs.ts'
+import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
+import { agedCutoffs, budgetCuts } from './cutoffs.ts'
 import { createPace, type Pace } from './pace.ts'
-import { goThrough, type OldRow, type Walk } from './walk.ts'
+import { goThrough, type OldRow, retireByIds, type Walk } from './walk.ts'
 import {
   broadcastContentWalk,
   broadcastWalk,
@@ -57,12 +59,22 @@ export function runRetention(app: App, signal: AbortSignal = new AbortController
 
 async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
   const now = await believedTime(app)
-  const before: Record<Budgeted, Millis> = { ...agedCutoffs(app.config, now) }
-  for (const [kind, cutoff] of Object.entries(await budgetCutoffs(app)) as [Budgeted, Millis][]) {
-    if (cutoff <= before[kind]) continue
-    app.log.warn({ kind, before: new Date(cutoff).toISOString() }, 'a kind of data is over its budget; the oldest goes')
-    before[kind] = cutoff
+  const aged = await removeAged(app, now, signal)
+  // Only then, or budgets would be measured with what goes for its age.
+  const oversized = await removeOversized(app, now, signal)
+  await passCounters(app, now, signal)
+  if (!signal.aborted) await giveBackSpace(app)
+  const removed = {
+    ...aged,
+    ...Object.fromEntries(BUDGETED.map((kind) => [kind, aged[kind] + oversized[kind]])),
   }
+  if (Object.values(removed).some((count) => count > 0))
+    app.log.info(removed, 'retention removed what was too old or too much')
+  return removed
+}
+
+async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<Removed> {
+  const before = agedCutoffs(app.config, now)
   const pass = <Row extends OldRow>(walk: Walk<Row>, cutoff: Millis): Promise<number> =>
     // Each kind of rows has a cost of its own.
     goThrough(app, walk, cutoff, { pace: createPace(app.clock), signal })
@@ -75,21 +87,59 @@ async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
   }
   await pass(broadcastWalk, before.logs)
   await pass(operationWalk, before.logs)
-  await passCounters(app, now, signal)
-  if (!signal.aborted) await giveBackSpace(app)
-  if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed what was too old')
   return removed
 }
 
+/** Removes the oldest of the accounts that are above their share of a budget. */
+async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<Budgeted, number>> {
+  const removed: Record<Budgeted, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
+  const cuts = signal.aborted ? [] : await budgetCuts(app)
+  for (const [kind, ofKind] of Map.groupBy(cuts, (cut) => cut.kind))
+    app.log.warn(
+      { kind, maxBytes: budgetsOf(app.config)[kind], accounts: ofKind.length, first: ofKind.slice(0, 5).map(cutFacts) },
+      'a kind of data is over its budget; the accounts above their share lose their oldest',
+    )
+  for (const cut of cuts) removed[cut.kind] += await removeCut(app, cut, now, signal)
+  return removed
+}
+
+const cutFacts = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
+  accountId,
+  usedBytes: Math.round(usedBytes),
+  shareBytes: Math.round(shareBytes),
+  before: isoTimeOrNull(before ?? null),
+})
+
+async function removeCut(app: App, { kind, accountId, before, rows }: Cut, now: Millis, signal: AbortSignal) {
+  if (before === undefined) return 0
+  if (kind === 'events')
+    return await passEventsOf(app, accountId, eventTimes(app, before, now), createPace(app.clock), signal)
+  const pass = async <Row extends OldRow>(walk: Walk<Row>): Promise<number> => {
+    const ids = rows.get(walk.name)
+    return ids ? await retireByIds(app, walk, { ids, before }, { pace: createPace(app.clock), signal }) : 0
+  }
+  // A broadcast goes after its emails.
+  if (kind === 'content') return (await pass(contentWalk)) + (await pass(broadcastContentWalk))
+  if (kind === 'inbound') return (await pass(inboundWalk)) + (await pass(mailboxWalk))
+  const emails = await pass(emailWalk)
+  await pass(broadcastWalk)
+  return emails
+}
+
+const eventTimes = (app: App, before: Millis, now: Millis) => ({
+  before,
+  anyBefore: now - days(app.config.eventsDays * WAITED_FOR_FACTOR),
+})
+
 /** The events of each account, from the oldest on. */
 async function passEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
-  const anyBefore = now - days(app.config.eventsDays * WAITED_FOR_FACTOR)
+  const times = eventTimes(app, before, now)
   const pace = createPace(app.clock)
   let removed = 0
   for (let accountId: number | undefined = 0; ; ) {
     accountId = accountWithEventsAfter(app.db, accountId)
     if (accountId === undefined || signal.aborted) return removed
-    removed += await passEventsOf(app, accountId, { before, anyBefore }, pace, signal)
+    removed += await passEventsOf(app, accountId, times, pace, signal)
     await giveWay()
   }
 }

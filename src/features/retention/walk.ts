@@ -1,6 +1,8 @@
 /**
- * @module Goes through the rows of a table from the oldest on, a few in each transaction, and remembers how far it came, so that a restart goes on there.
- * A row that is old enough but may not go yet is noted and looked at again in each run. The only writer of `retention_left`.
+ * @module Scans the rows of a table from the oldest on, a few in each transaction, and stores how far it came, so that
+ * a restart continues there. A row that is old enough but may not go yet is noted and looked at again in each run. What
+ * goes for its size is named by row id instead, and measured again after a restart. The only writer of
+ * `retention_left`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -34,6 +36,8 @@ export interface Walk<Row extends OldRow> {
   byId(db: Database, id: number): Row | undefined
   /** Does what is to be done with a row from before the time; false when it is too early for that. */
   retire(app: App, tx: Tx, row: Row, before: Millis): boolean
+  /** Whether only its age may remove a row; left out: none is such. */
+  isKept?(row: Row): boolean
 }
 
 const sql = prepared((db) => ({
@@ -88,6 +92,28 @@ interface Step {
   readonly done: number
   /** Where the next step goes on; undefined: there is nothing more. */
   readonly next: number | undefined
+}
+
+/** Retires rows that an account has too many of, unless they have changed since; resolves with how many it retired. */
+export async function retireByIds<Row extends OldRow>(
+  app: App,
+  walk: Walk<Row>,
+  { ids, before }: { readonly ids: Float64Array; readonly before: Millis },
+  { pace, signal }: WalkOptions,
+): Promise<number> {
+  let done = 0
+  for (let from = 0; from < ids.length && !signal.aborted; ) {
+    const batch = ids.subarray(from, from + pace.rows)
+    done += await app.commit.write((tx) =>
+      pace.run(() => {
+        const rows = [...batch].map((id) => walk.byId(tx.db, id))
+        return rows.filter((row) => row && !walk.isKept?.(row) && walk.retire(app, tx, row, before)).length
+      }),
+    )
+    from += batch.length
+    await giveWay()
+  }
+  return done
 }
 
 /** Rows that were noted. */

@@ -126,4 +126,5 @@ export const mailboxWalk: Walk<OldMessage> = {
     retireMessage(app, tx, message)
     return true
   },
+  isKept: ({ emailId, readAt }) => emailId === null && readAt === null,
 }

@@ -7,7 +7,8 @@ import { type ParseAnswer, type ParseRequest, type Parser, ParserUnavailable } f
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { countWaiting } from '#features/inbound/receipts.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
-import { inboundStatusName } from '#features/inbound/status.ts'
+import { inboundCode, inboundStatusName } from '#features/inbound/status.ts'
+import { MAX_UNROUTED, MAX_UNROUTED_BYTES, UNROUTED_DROPPED_METRIC } from '#features/inbound/store.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { listOperatorMail } from '#features/postmaster/store.ts'
 import type { Destination } from '#features/received.ts'
@@ -221,6 +222,82 @@ describe('a message for a domain', () => {
     ])
     const [email] = listInbound(service.app.db, actor.accountId, {}, { limit: 1, offset: 0 }).emails
     expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual(['Too deep.', 26])
+  })
+})
+
+describe('a domain with as many messages without a route as it may have', () => {
+  const unrouted = () => rowsWhere('route_id IS NULL')
+  const rowsWhere = (condition: string): number =>
+    service.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM inbound_emails WHERE ${condition}`).get()?.n ?? 0
+  const settled = () => eventually(() => countWaiting(service.app.db) === 0)
+
+  /** One that came in, and as many more of so many octets that together they are `count`. */
+  async function fill(count: number, sizeBytes: number): Promise<void> {
+    begin(parserOf(async () => PARSED))
+    await take(to('nobody'))
+    await settled()
+    const columns = service.app.db
+      .query<{ name: string }, []>(
+        "SELECT name FROM pragma_table_info('inbound_emails') WHERE name NOT IN ('id', 'uuid', 'size_bytes')",
+      )
+      .all()
+      .map(({ name }) => name)
+    service.app.db.run(
+      `INSERT INTO inbound_emails (uuid, size_bytes, ${columns}) WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+       SELECT randomblob(16), ${sizeBytes}, ${columns} FROM inbound_emails, n`,
+    )
+    expect(unrouted()).toBe(count)
+  }
+
+  test('accepts more of them and stores none, counts them, and keeps nothing of what they brought', async () => {
+    await fill(MAX_UNROUTED, 100)
+    for (const name of ['invented', 'made-up']) await take(to(name))
+    await settled()
+    const dropped = service.app.db
+      .query<{ value: number }, [string]>('SELECT value FROM counters WHERE metric = ?')
+      .get(UNROUTED_DROPPED_METRIC)
+    const garbage = service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM content_garbage').get()?.n ?? 0
+    expect({ unrouted: unrouted(), dropped: dropped?.value, isContentDropped: garbage >= 4 }).toEqual({
+      unrouted: MAX_UNROUTED,
+      dropped: 2,
+      isContentDropped: true,
+    })
+    service.app.db.run('DELETE FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails LIMIT 1)')
+    await take(to('nobody'))
+    await settled()
+    expect(unrouted()).toBe(MAX_UNROUTED)
+  })
+
+  test('stores no message that is larger than what is left', async () => {
+    await fill(2, MAX_UNROUTED_BYTES - 40)
+    await take(to('nobody'))
+    await settled()
+    expect(unrouted()).toBe(2)
+    await take(to('nobody'), 'Subject: a\r\n\r\n')
+    await settled()
+    expect(unrouted()).toBe(3)
+  })
+
+  test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
+    await route('support')
+    await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+    await fill(MAX_UNROUTED, 100)
+    await take(to('support', 'nobody'))
+    await settled()
+    expect(rowsWhere('route_id IS NOT NULL')).toBe(1)
+    for (const processor of processors) await processor.stop(0)
+    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
+    await take(to('nobody', 'agent'))
+    await settled()
+    expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundCode('failed')}`) }).toEqual({
+      unrouted: MAX_UNROUTED + 1,
+      failed: 1,
+    })
+    const other = await createTestAccount(service.app)
+    const { domain } = await createDomain(service.app, other, 'other.test')
+    await take([{ kind: 'domain', address: 'x@other.test', accountId: other.accountId, domainId: domain.id }])
+    await settled()
+    expect(rowsWhere(`domain_id = ${domain.id}`)).toBe(1)
   })
 })
 

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/content/sweep.ts'
-import { measure, type Use } from '#features/retention/budgets.ts'
+import { type Measured, measure } from '#features/retention/budgets.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { hours, KiB, MiB, minutes } from '#platform/units.ts'
@@ -12,7 +12,7 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { endAttempts, rowsOf } from './year.ts'
 
-function useOf({ dataDir }: EmailApi): Use {
+function useOf({ dataDir }: EmailApi): Measured['use'] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   return measure(db, dataDir).use
 }

@@ -29,6 +29,34 @@ function differencesOf(dataDir: string): string[] {
   return findings.flatMap(({ differences }) => differences)
 }
 
+/** Runs retention in processes that kill themselves in the midst of so many transactions, then one that ends, and looks at what each leaves. */
+async function runKilled(
+  dataDir: string,
+  { now, writes, settings }: { now: number; writes: readonly number[]; settings: Readonly<Record<string, string>> },
+): Promise<void> {
+  const run = async (lastWrite: number): Promise<number> => {
+    await using child = Bun.spawn([process.execPath, CHILD, String(now), String(lastWrite)], {
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        TASSIS_DATA_DIR: dataDir,
+        TASSIS_HOSTNAME: 'mail.tassis.test',
+        TASSIS_LOG_LEVEL: 'silent',
+        TASSIS_DNS_SERVERS: '127.0.0.1:9',
+        ...settings,
+      },
+      stdout: 'ignore',
+      stderr: 'inherit',
+    })
+    return await child.exited
+  }
+  for (const lastWrite of writes) {
+    expect(await run(lastWrite)).toBe(128 + 9)
+    expect(differencesOf(dataDir)).toEqual([])
+  }
+  expect(await run(0)).toBe(0)
+  expect(differencesOf(dataDir)).toEqual([])
+}
+
 test('killed in the middle of a transaction, it leaves nothing half done, and goes on where it was', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-retention-'))
   try {
@@ -39,32 +67,32 @@ test('killed in the middle of a transaction, it leaves nothing half done, and go
       await service.accepted({ to: 'waiting@waiting.test' })
       now = service.clock.now() + days(31)
     }
-    const run = async (writes: number): Promise<number> => {
-      await using child = Bun.spawn([process.execPath, CHILD, String(now), String(writes)], {
-        env: {
-          PATH: process.env['PATH'] ?? '',
-          TASSIS_DATA_DIR: dataDir,
-          TASSIS_HOSTNAME: 'mail.tassis.test',
-          TASSIS_LOG_LEVEL: 'silent',
-          TASSIS_DNS_SERVERS: '127.0.0.1:9',
-          ...SHORT,
-        },
-        stdout: 'ignore',
-        stderr: 'inherit',
-      })
-      return await child.exited
-    }
     // Content first, then events, then emails: each is met in its middle.
-    for (const writes of [2, 12, 20, 30, 9]) {
-      expect(await run(writes)).toBe(128 + 9)
-      expect(differencesOf(dataDir)).toEqual([])
-    }
-    expect(await run(0)).toBe(0)
-    expect(differencesOf(dataDir)).toEqual([])
+    await runKilled(dataDir, { now, writes: [2, 12, 20, 30, 9], settings: SHORT })
     using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
     const tables = ['emails', 'recipients', 'events', 'link_clicks', 'idempotency_keys']
     const counts = tables.map((table) => db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n)
     expect(counts).toEqual([1, 1, 0, 0, 0])
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}, 120_000)
+
+test('killed while it removes what is beyond the sizes, it leaves nothing half done, and the next comes within them', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-retention-'))
+  const settings = { TASSIS_LOGS_MAX_BYTES: '200KiB', TASSIS_EVENTS_MAX_BYTES: '60KiB' }
+  try {
+    let now = 0
+    {
+      await using service = await createEmailApi({ dataDir })
+      for (let month = 0; month < 4; month++) await sendAndEnd(service, 200, month)
+      now = service.clock.now() + hours(1)
+    }
+    await runKilled(dataDir, { now, writes: [3, 8, 5], settings })
+    using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
+    const count = (table: string): number =>
+      db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0
+    expect({ emails: count('emails') < 600, events: count('events') < 1200 }).toEqual({ emails: true, events: true })
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }

@@ -1,0 +1,1 @@
+CREATE INDEX `inbound_emails_unrouted` ON `inbound_emails` (`domain_id`,`size_bytes`) WHERE route_id is null;

@@ -1,0 +1,87 @@
+/**
+ * @module How many bytes of the disk each part of a content store takes, counted for one holder. Identical parts are
+ * stored once and freed with the last row that holds them: rows are counted newest first, so the newest holder has the
+ * bytes, and a part that no row holds counts for nobody. Reads the rows of each month that is asked about, so it
+ * belongs beside `measure.ts`.
+ */
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { ENCODING, idOfRef, monthName, monthOfRef, partFile } from '#platform/content/read.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { pagesOf } from './measure.ts'
+
+/** A row of `parts` beside its data. */
+const ROW_BYTES = 48
+
+interface Month {
+  /** By row id; 0: there is none. */
+  readonly sizes: Uint32Array
+  /** A bit for each row that was asked for. */
+  readonly taken: Uint8Array
+  /** Bytes on the disk for each byte of a row: pages are not full. */
+  readonly factor: number
+  /** Large parts are files of their own. */
+  readonly files: ReadonlyMap<number, number>
+}
+
+export class PartBytes {
+  readonly #folder: string
+  readonly #months = new Map<number, Month | undefined>()
+
+  /** @param folder of the content store */
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** What a part takes; 0 when there is no such part, or when it was asked for before. */
+  take(ref: number | null | undefined): number {
+    if (!ref) return 0
+    const month = this.#month(monthOfRef(ref))
+    const id = idOfRef(ref)
+    const sizeBytes = month?.sizes[id] ?? 0
+    if (month === undefined || sizeBytes === 0) return 0
+    const byte = month.taken[id >> 3] ?? 0
+    if ((byte & (1 << (id & 7))) !== 0) return 0
+    month.taken[id >> 3] = byte | (1 << (id & 7))
+    return sizeBytes * month.factor + (month.files.get(id) ?? 0)
+  }
+
+  /** From here on all parts are there to be asked for again. */
+  reset(): void {
+    for (const month of this.#months.values()) month?.taken.fill(0)
+  }
+
+  #month(month: number): Month | undefined {
+    if (!this.#months.has(month)) this.#months.set(month, readMonth(this.#folder, month))
+    return this.#months.get(month)
+  }
+}
+
+function readMonth(folder: string, month: number): Month | undefined {
+  const path = join(folder, `${monthName(month)}.db`)
+  if (!existsSync(path)) return undefined
+  const db = openReadOnly(path)
+  try {
+    db.run('BEGIN')
+    const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
+    const sizes = new Uint32Array(last + 1)
+    const files = new Map<number, number>()
+    let sum = 0
+    // The length of a blob is in the head of its row: what overflows into other pages is not read.
+    const parts = db.query<{ id: number; encoding: number; size: number }, []>(
+      `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.gone}`,
+    )
+    const hash = db.query<{ hash: Uint8Array }, [number]>('SELECT hash FROM parts WHERE id = ?')
+    for (const { id, encoding, size } of parts.iterate()) {
+      sizes[id] = size
+      sum += size
+      if (encoding !== ENCODING.file) continue
+      const path = partFile(folder, month, hash.get(id)?.hash ?? new Uint8Array())
+      files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+    }
+    const { bytes, freeBytes } = pagesOf(path)
+    return { sizes, files, taken: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
+  } finally {
+    db.close()
+  }
+}

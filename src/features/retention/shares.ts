@@ -1,0 +1,55 @@
+/**
+ * @module Max-min fair shares of a byte budget: an account that uses less than an equal part keeps all of it, and the
+ * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply his
+ * share. Pure arithmetic.
+ */
+
+/** An account above its share is brought down to this fraction of it, so that it is not above it again at once. */
+const KEPT_FRACTION = 0.95
+
+/** The largest use that is within its fair share; infinite when all fit. */
+export function fairShare(uses: readonly number[], budget: number): number {
+  let left = budget
+  for (const [index, use] of uses.toSorted((a, b) => a - b).entries()) {
+    const share = left / (uses.length - index)
+    if (use > share) return share
+    left -= use
+  }
+  return Number.POSITIVE_INFINITY
+}
+
+/** An account above its fair share. */
+export interface Excess {
+  readonly accountId: number
+  readonly usedBytes: number
+  readonly shareBytes: number
+  /** What it may keep. */
+  readonly keptBytes: number
+}
+
+/**
+ * The accounts above their fair share; none while the sum is within the budget.
+ * @param uses bytes by account
+ * @param parents parent accounts of sub-accounts
+ */
+export function findExcesses(
+  uses: ReadonlyMap<number, number>,
+  budget: number,
+  parents: ReadonlyMap<number, number>,
+): Excess[] {
+  const families = [...Map.groupBy(uses, ([accountId]) => parents.get(accountId) ?? accountId).values()]
+  const share = fairShare(families.map(sumOf), budget)
+  return families
+    .filter((family) => sumOf(family) > share)
+    .flatMap((family) => {
+      const shareBytes = fairShare(
+        family.map(([, bytes]) => bytes),
+        share,
+      )
+      return family
+        .filter(([, usedBytes]) => usedBytes > shareBytes)
+        .map(([accountId, usedBytes]) => ({ accountId, usedBytes, shareBytes, keptBytes: shareBytes * KEPT_FRACTION }))
+    })
+}
+
+const sumOf = (uses: readonly (readonly [number, number])[]): number => uses.reduce((sum, [, bytes]) => sum + bytes, 0)
