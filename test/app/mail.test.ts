@@ -6,11 +6,11 @@ import { openApp } from '#app/create.ts'
 import type { App } from '#features/app.ts'
 import { applyComplaint } from '#features/complaints/apply.ts'
 import { finishRecipient } from '#features/emails/attempt-moves.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#features/postmaster/store.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { claimTo } from '#test/support/lanes.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
@@ -220,7 +220,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
     app.commit.write((tx) => {
       const now = app.eventTime()
       const due = { now: app.clock.now(), eventTime: now, limit: 10, retryAt: () => now }
-      for (const claimed of claimDue(tx, 'receiver.test', due))
+      for (const claimed of claimTo(tx, 'receiver.test', due))
         finishRecipient(tx, { ...claimed, now }, { status: 'sent', deliveryStartedAt: now })
       applyComplaint(app, tx, REPORT, { recipientId: 1, rawRef: 1, now })
       const row = tx.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails WHERE id = 1').get()

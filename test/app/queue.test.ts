@@ -23,13 +23,13 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
   }
   const { stdout } = await tassis(['queue'], data.settings)
   expect(stdout).toContain('2 messages to 1 domain;')
-  expect(stdout).toMatch(/\nreceiver\.test +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
+  expect(stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
   expect(await tassisJson(['queue'], data.settings)).toMatchObject({
     waiting: 2,
     lane_count: 2,
     domain_count: 1,
     lanes: [
-      { lane: 'receiver.test', account: null },
+      { lane: '1:receiver.test', account: 'Test' },
       { lane: 'bulk:1:receiver.test', account: 'Test' },
     ],
   })

@@ -6,7 +6,6 @@ import { expect } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
 import type { Actor } from '#features/app.ts'
 import { writeOutcome } from '#features/delivery/outcome.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { getRouteWebhook } from '#features/inbound-routes/inbound-routes.ts'
 import { storeInsight } from '#features/insights/insights.ts'
 import { sendTestEvent } from '#features/webhooks/test-event.ts'
@@ -16,6 +15,7 @@ import { hours } from '#platform/units.ts'
 import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
+import { claimTo } from '#test/support/lanes.ts'
 import { llmSettings, saying, startLlmStub } from '#test/support/llm-stub.ts'
 import { deliver as deliverMessage, mailboxOf as testMailbox } from '#test/support/mailboxes.ts'
 import { createTestUser } from '#test/support/people.ts'
@@ -942,7 +942,7 @@ async function makeDeadLetter({ app, api, accepted }: EmailApi): Promise<string>
   await accepted({ to: `bob@${lane}` })
   await app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimDue(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now + hours(1) })
+    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now + hours(1) })
     expect(claimed).toHaveLength(1)
     for (const hand of claimed) {
       const verdict = { kind: 'failed', reason: 'The message could not be composed' } as const

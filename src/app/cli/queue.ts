@@ -18,7 +18,7 @@ import { counted, distance, report, shortened, table, utc } from './output.ts'
 
 interface WaitingLane {
   readonly lane: string
-  /** Whose broadcasts wait there; null for lanes that all accounts share. */
+  /** Whose mail waits there; null when the account is deleted. */
   readonly account: string | null
   readonly waiting: number
   readonly first_due_at: string
@@ -40,7 +40,7 @@ interface Queue {
   /** Whether a service runs that delivers it. */
   readonly delivering: boolean
   readonly waiting: number
-  /** Lanes that wait; `lanes` has those with the earliest mail. Mail of broadcasts waits in lanes of its own, `bulk:`, account and domain. */
+  /** Lanes that wait, each an account's mail to a domain; `lanes` has those with the earliest mail. Mail of broadcasts has lanes of its own. */
   readonly lane_count: number
   readonly domain_count: number
   readonly lanes: readonly WaitingLane[]
@@ -129,10 +129,8 @@ function webhooksOf(db: Database): Queue['webhooks'] {
   return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
 }
 
-function accountName(db: Database, lane: string): string | null {
-  const id = accountOfLane(lane)
-  return id === undefined ? null : (sql(db).accountName.get(id)?.name ?? null)
-}
+const accountName = (db: Database, lane: string): string | null =>
+  sql(db).accountName.get(accountOfLane(lane))?.name ?? null
 
 function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
   const found: WaitingRecipient[] = []

@@ -6,6 +6,7 @@ import { isIPv6 } from 'node:net'
 import type { Clock, Timer } from '#platform/clock.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
+import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
 
 /** A session and what the attempt's record says of it. */
@@ -28,12 +29,18 @@ interface IdleConnection {
 export interface Connections {
   /** An idle session of the site, if there is one. */
   reuse(site: string): Connection | undefined
-  /** Dials the addresses of a route in order, from the `from`th on; `next` is the one after the last that was dialled. */
-  open(route: Route, from: number): Promise<Opened & { readonly next: number }>
+  /** Dials the addresses of a route in order, from the `from`th on, until aborted; `next` is the one after the last that was dialled. */
+  open(route: Route, from: number, signal: AbortSignal): Promise<Opened & { readonly next: number }>
   /** Keeps a session for the site's next message, or ends it when it is used up. */
   release(site: string, connection: Connection): void
   /** Ends all idle sessions. */
   closeIdle(): void
+}
+
+/** How sessions end whose attempt took too long. */
+export const TOOK_TOO_LONG: SmtpFailure = {
+  kind: 'timeout',
+  message: 'The server took too long while most slots for deliveries were in use',
 }
 
 /** The addresses of a route in the order to dial them. */
@@ -49,7 +56,13 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
     return usable.length === 0 ? undefined : usable[nextOutboundIp++ % usable.length]
   }
 
-  const dial = (route: Route, host: string, address: string, tls: Route['tls']): Promise<ConnectResult> => {
+  const dial = (
+    route: Route,
+    host: string,
+    address: string,
+    tls: Route['tls'],
+    signal: AbortSignal,
+  ): Promise<ConnectResult> => {
     const localAddress = route.fromOutboundIps ? localAddressFor(address) : undefined
     return connectSmtp({
       host,
@@ -57,6 +70,7 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
       port: route.port,
       ehloName: settings.ehloName,
       clock,
+      abort: { signal, failure: TOOK_TOO_LONG },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
       ...(localAddress !== undefined && { localAddress }),
@@ -69,12 +83,13 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
     route: Route,
     host: string,
     address: string,
+    signal: AbortSignal,
   ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> => {
-    let result = await dial(route, host, address, route.tls)
+    let result = await dial(route, host, address, route.tls, signal)
     let handshakeError: string | undefined
-    if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls') {
+    if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeError = result.failure.message
-      result = await dial(route, host, address, 'never')
+      result = await dial(route, host, address, 'never', signal)
     }
     if (result.kind !== 'connected') return result
     const { client } = result
@@ -92,7 +107,7 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
         kept.connection.client.destroy()
       }
     },
-    async open(route, from) {
+    async open(route, from, signal) {
       let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
         kind: 'unreachable',
         phase: 'connect',
@@ -102,9 +117,10 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
       const targets = targetsOf(route)
       for (const [index, { host, address }] of targets.entries()) {
         if (index < from) continue
-        const opened = await openAddress(route, host, address)
+        const opened = await openAddress(route, host, address, signal)
         if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
         last = unreachable(opened, host, address, route)
+        if (signal.aborted) return { ...last, next: index + 1 }
       }
       return { ...last, next: targets.length }
     },

@@ -13,8 +13,15 @@ import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { addTracking } from '../tracking/rewrite.ts'
 import { dayOf } from '../tracking/tokens.ts'
-import { type Connection, type Connections, targetsOf } from './connections.ts'
+import { type Connection, type Connections, TOOK_TOO_LONG, targetsOf } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+
+export interface TransmitOptions {
+  /** Resolves when the start of DATA is durable; rejects when nothing may leave. */
+  readonly beforeBody: () => Promise<void>
+  /** Aborted when the attempt takes too long: its session is closed, and no other is opened. */
+  readonly signal: AbortSignal
+}
 
 export interface Attempt {
   readonly result: AttemptResult
@@ -147,13 +154,12 @@ function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHe
 /**
  * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. When a
  * session ends before any octet of the message has left, the next address is tried; a session used before that ended uses none up.
- * @param beforeBody resolves when the start of DATA is durable; rejects when nothing may leave
  */
 export async function transmit(
   job: DeliverJob,
   message: readonly Uint8Array[],
   connections: Connections,
-  beforeBody: () => Promise<void>,
+  { beforeBody, signal }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
   const targets = targetsOf(route).length
@@ -161,18 +167,22 @@ export async function transmit(
   let connection = connections.reuse(route.site)
   for (;;) {
     if (!connection) {
-      const opened = await connections.open(route, next)
+      const opened = await connections.open(route, next, signal)
       next = opened.next
       if (opened.kind !== 'open') return { result: opened, session: undefined }
       connection = opened.connection
     }
     let result: TransactionResult
+    const { client } = connection
+    const close = () => client.destroy(TOOK_TOO_LONG)
+    signal.addEventListener('abort', close)
     try {
       result = await sendOver(connection, job, message, beforeBody)
     } finally {
+      signal.removeEventListener('abort', close)
       connections.release(route.site, connection)
     }
-    const mayTryNext = endedBeforeBody(result) && (connection.reused || next < targets)
+    const mayTryNext = endedBeforeBody(result) && !signal.aborted && (connection.reused || next < targets)
     if (!mayTryNext) return { result, session: connection.session }
     connection = connections.reuse(route.site)
   }

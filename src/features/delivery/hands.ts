@@ -10,11 +10,14 @@ import { NotProcessing } from '../emails/settle.ts'
 import { isSuppressedNow } from './claim.ts'
 import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
+import type { Destination } from './sites.ts'
 
 export interface Hand extends AttemptInHand {
   readonly lane: string
-  readonly site: string
+  readonly destination: Destination
   readonly worker: number
+  /** Not before it has memory, and is rendered. */
+  sentToWorkerAt: Millis | undefined
   /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
   settling: Promise<void> | undefined
   /** It was suppressed before its message began: released, it is due at once, and the next claim rejects it. */

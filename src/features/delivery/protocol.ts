@@ -1,5 +1,5 @@
 /**
- * @module What the scheduler (main thread) and the delivery Workers say to each other: `start`, `go`, `drop` one way, `begin`, `outcome` the
+ * @module What the scheduler (main thread) and the delivery Workers say to each other: `start`, `go`, `cut`, `drop` one way, `begin`, `outcome` the
  * other. Plain data, as JSON text: a message of many small parts crosses faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
@@ -80,6 +80,8 @@ export type ToWorker =
   | { readonly type: 'start'; readonly job: DeliverJob; readonly isBulk: boolean }
   /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
+  /** Ends attempts that take too long: those that wait in the Worker go back, sessions are closed whatever their phase. */
+  | { readonly type: 'cut'; readonly recipientIds: readonly number[] }
   /** Gives up everything that has not begun; begun transactions go on. */
   | { readonly type: 'drain' }
 

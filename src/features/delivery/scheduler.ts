@@ -3,13 +3,14 @@
  * the Workers. Never composes, signs or dials; that is the Workers'.
  *
  * lane: see emails/lanes. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits. Mail of broadcasts has lanes of its
- * own, which come after all others everywhere: for room at a site, for places, for memory and in the Workers.
+ * own, which come after all others everywhere: for slots, for memory and in the Workers.
  */
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
-import type { Millis } from '#platform/clock.ts'
+import type { Millis, Timer } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { isBulkLane } from '../emails/lanes.ts'
+import { familyOf } from '../accounts/accounts.ts'
+import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/queue.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
@@ -23,7 +24,7 @@ import { recoverInterrupted } from './recover.ts'
 import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
-import { type Site, Sites } from './sites.ts'
+import { destinationOf, type Site, Sites } from './sites.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
@@ -36,6 +37,15 @@ export interface LaneState {
 
 /** A hold that is not told by an event. */
 const UNTOLD_HOLD_MS = minutes(1)
+/**
+ * How long an attempt may take whose slot is wanted: until the message begins, and from there. RFC 5321 §4.5.3.2 gives a server up to 20 minutes for the
+ * first and 10 for its reply to the final dot. What ends before the message began is deferred and tried again; what ends after it is `uncertain`, so that
+ * longer is waited there, though no server that works well takes so long.
+ */
+const MAX_WANTED_ENVELOPE_MS = minutes(1)
+const MAX_WANTED_BODY_MS = minutes(2)
+const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
+const MAX_CACHED_OWNERS = 10_000
 /** Of why an email could not be built, as it is stored with each recipient. */
 const MOST_REASON_CHARACTERS = 1000
 
@@ -53,6 +63,9 @@ export class DeliveryScheduler {
   readonly #renderLine = new RenderLine<Hand>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
+  readonly #owners = new Map<number, number>()
+  /** Set while attempts are watched. */
+  #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
   constructor(app: App, capture: CaptureAddress) {
@@ -66,14 +79,15 @@ export class DeliveryScheduler {
       stopping,
       pump: (lane) => this.#pump(lane),
       onTurnOver: (lane) => {
-        if (!lane.isPumping) this.#sites.turnOver(lane.name)
-        this.#offerPlaces()
+        if (!lane.isPumping) this.#sites.endTurn(lane.name)
+        this.#offerSlots()
       },
     })
     this.#sites = new Sites({
       clock,
       deliveryConcurrency: config.deliveryConcurrency,
       connectionsPerSite: config.connectionsPerSite,
+      ownerOf: (lane) => this.#ownerOf(accountOfLane(lane)),
       wake: (lane) => this.#lanes.wake(lane),
     })
     this.#hands = new Hands({
@@ -86,6 +100,7 @@ export class DeliveryScheduler {
     this.#memoryQueue = new MemoryQueue({
       memory: app.memory,
       start: (hand, { job, privateKeyPem }) => {
+        hand.sentToWorkerAt = clock.now()
         this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane))
         this.#renderLine.leave(hand)
       },
@@ -124,6 +139,7 @@ export class DeliveryScheduler {
     this.#stopping.abort()
     this.#stopListening()
     this.#lanes.cancelTimers()
+    this.#watch?.cancel()
     this.#pool?.postAll({ type: 'drain' })
     // What is being claimed comes into hand first, or it would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
@@ -153,7 +169,7 @@ export class DeliveryScheduler {
   #reason(lane: string, firstDue: Millis, now: Millis): string {
     const hands = this.#hands.all().filter((hand) => hand.lane === lane)
     if (hands[0]) {
-      const isCrowded = this.#sites.isWaitingAt(hands[0].site, lane)
+      const isCrowded = this.#sites.isWaitingAt(hands[0].destination.siteName, lane)
       return `${hands.length} in delivery${isCrowded ? ', the rest waits for a connection' : ''}`
     }
     if (firstDue > now) return 'waits for its time'
@@ -165,8 +181,8 @@ export class DeliveryScheduler {
         ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
         : `waits for a connection to ${name}${afterOthers}`
     }
-    if (this.#sites.isWaitingForPlace(lane))
-      return `waits for a free place${afterOthers}: as many messages as allowed are in delivery`
+    if (this.#sites.isWaitingForSlot(lane))
+      return `waits for a free slot${afterOthers}: as many messages as allowed are in delivery, in all, of its account or to one address`
     return 'about to be delivered'
   }
 
@@ -178,7 +194,7 @@ export class DeliveryScheduler {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
         if (this.#hands.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
-        if (this.#sites.placesFor(lane.name) <= 0) return this.#waitForPlace(lane)
+        if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
         const claiming =
@@ -193,8 +209,9 @@ export class DeliveryScheduler {
     }
   }
 
-  #waitForPlace(lane: Lane): void {
-    this.#sites.waitForPlace(lane.name)
+  #waitForSlot(lane: Lane): void {
+    this.#sites.waitForSlot(lane.name)
+    this.#watchSlowAttempts()
     this.#lanes.sleepInLine(lane)
   }
 
@@ -202,34 +219,46 @@ export class DeliveryScheduler {
   async #handOut(lane: Lane, route: Route): Promise<boolean> {
     const now = this.#app.clock.now()
     const site = this.#sites.of(route.site)
+    const destination = destinationOf(route)
     if (site.restUntil > now) return this.#waitForRest(lane, route.site, site)
-    if (this.#sites.roomFor(site, lane.name) <= 0) {
-      this.#sites.waitForRoom(site, lane.name)
+    if (this.#sites.capacityOfSite(site, lane.name) <= 0) {
+      this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepInLine(lane)
       return false
     }
-    this.#sites.leaveLines(site, lane.name)
-    // Looked at only now: while the route was looked up others took theirs.
-    if (this.#sites.placesFor(lane.name) <= 0) {
-      this.#waitForPlace(lane)
+    if (this.#sites.capacityOfAddress(destination.network, lane.name) <= 0) {
+      this.#sites.waitForAddress(destination.network, lane.name)
+      this.#lanes.sleepInLine(lane)
       return false
     }
-    const most = Math.min(this.#sites.roomFor(site, lane.name), this.#sites.placesFor(lane.name))
-    const limit = countDue(this.#app.db, lane.name, now, most)
-    // Taken before the commit, so that other lanes do not claim into the same places meanwhile.
-    this.#sites.takePlaces(site, limit, lane.name)
+    this.#sites.leaveQueues(lane.name)
+    // Looked at only now: while the route was looked up others took theirs.
+    if (this.#sites.slotsFor(lane.name) <= 0) {
+      this.#waitForSlot(lane)
+      return false
+    }
+    const max = Math.min(
+      this.#sites.capacityOfSite(site, lane.name),
+      this.#sites.capacityOfAddress(destination.network, lane.name),
+      this.#sites.slotsFor(lane.name),
+    )
+    const limit = countDue(this.#app.db, lane.name, now, max)
+    // Acquired before the commit, so that other lanes do not claim into the same slots meanwhile.
+    this.#sites.acquireSlots(destination, limit, lane.name)
     let claimed: Claimed = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
-      this.#sites.giveBackPlaces(site, limit - claimed.length, lane.name)
+      this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
+    this.#watchSlowAttempts()
     const hands = claimed.map(
       (recipient): Hand => ({
         ...recipient,
         startedAt: undefined,
         lane: lane.name,
-        site: route.site,
+        destination,
+        sentToWorkerAt: undefined,
         worker: this.#pool?.workerOf(route.site) ?? 0,
         settling: undefined,
       }),
@@ -245,11 +274,11 @@ export class DeliveryScheduler {
     const now = this.#app.clock.now()
     const until = site.restUntil
     if (until - now <= UNTOLD_HOLD_MS) {
-      this.#sites.waitForRoom(site, lane.name)
+      this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepUntil(lane, until)
       return false
     }
-    site.waiting.delete(lane.name)
+    site.slots.waiting.delete(lane.name)
     const reason = `${name} is left alone for a while: ${site.restReason}`
     await holdLane(this.#app, lane.name, { now, until, reason })
     lane.firstDue = laneFirstDue(this.#app.db, lane.name)
@@ -304,7 +333,7 @@ export class DeliveryScheduler {
   }
 
   #onOutcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
-    const site = this.#sites.of(hand.site)
+    const site = this.#sites.of(hand.destination.siteName)
     if (session) this.#sites.answered(site)
     if (result.kind === 'unreachable') this.#sites.rest(site, result.failure.message)
     const verdict = judge(result)
@@ -335,18 +364,53 @@ export class DeliveryScheduler {
     for (const hand of lost) void this.#hands.settle(hand, lostVerdict(hand), undefined)
   }
 
-  /** Gives place and memory back, and wakes who waits for them. */
+  /** Gives slot and memory back, and wakes who waits for them. */
   #leaveSite(hand: Hand): void {
     this.#renderLine.leave(hand)
     this.#memoryQueue.release(hand)
-    this.#sites.giveBackPlaces(this.#sites.of(hand.site), 1, hand.lane)
+    this.#sites.releaseSlots(hand.destination, 1, hand.lane)
     this.#memoryQueue.startWaiting()
-    this.#offerPlaces()
-    this.#sites.forgetIdle(hand.site)
+    this.#offerSlots()
+    this.#sites.forgetIdle(hand.destination)
   }
 
-  #offerPlaces(): void {
-    if (!this.#stopping.signal.aborted) this.#sites.offerPlaces()
+  #offerSlots(): void {
+    if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
+  }
+
+  /** While slots are wanted, looks now and then for attempts that take too long. */
+  #watchSlowAttempts(): void {
+    if (this.#watch || this.#stopping.signal.aborted || !this.#sites.areSlotsWanted) return
+    this.#watch = this.#app.clock.after(SLOW_ATTEMPTS_INTERVAL_MS, () => {
+      this.#watch = undefined
+      this.#cutSlowAttempts()
+      this.#watchSlowAttempts()
+    })
+  }
+
+  /** Has the Workers end attempts that silent servers hold up and whose slots are wanted. */
+  #cutSlowAttempts(): void {
+    const now = this.#app.clock.now()
+    const slow = new Map<number, number[]>()
+    for (const hand of this.#hands.all()) {
+      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now } = hand
+      const hasBegun = startedAt !== undefined
+      const isSlow = hasBegun ? now - startedAt >= MAX_WANTED_BODY_MS : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
+      if (isSlow && !hand.settling && this.#sites.isSlotWanted(lane, hasBegun))
+        slow.set(worker, [...(slow.get(worker) ?? []), recipientId])
+    }
+    for (const [worker, recipientIds] of slow) this.#pool?.post(worker, { type: 'cut', recipientIds })
+  }
+
+  /** The account that slots are counted for: sub-accounts share those of their parent. */
+  #ownerOf(accountId: number): number {
+    let owner = this.#owners.get(accountId)
+    if (owner === undefined) {
+      owner = familyOf(this.#app.db, accountId)
+      if (this.#owners.size >= MAX_CACHED_OWNERS) this.#owners.clear()
+      this.#owners.set(accountId, owner)
+    }
+    return owner
   }
 }
 

@@ -1,142 +1,34 @@
 /**
- * @module The sites that lanes lead to and the places there: how much of each a lane may have, when a site rests, who is offered what became
- * free. Never claims and knows lanes only by name.
+ * @module The sites that lanes lead to, their addresses, and the slots there: how much of each a lane may have, when a site rests, who is offered what
+ * became free. Never claims and knows lanes only by name.
  *
- * place: room for one message in delivery, counted over all sites and for its site. bulk lane: that of an account's broadcasts. It comes after all other
- * lanes, and leaves room that only they may use, so that their mail finds some whenever it comes. What is left to bulk lanes is shared by the
- * accounts that want it.
+ * slot: room for one message in delivery, counted over all sites, for the address that its site is first dialled at, and for the site. Accounts share
+ * them: see slot-pool. bulk lane: that of an account's broadcasts. It comes after all other lanes, and leaves slots that only they may use, so that their
+ * mail finds some whenever it comes.
  */
 import type { Clock, Millis } from '#platform/clock.ts'
-import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
-import { bulkShare } from './bulk-share.ts'
+import { networkOf } from '#platform/network.ts'
+import { isBulkLane } from '../emails/lanes.ts'
 import { siteRestMs } from './outcome.ts'
+import type { Route } from './protocol.ts'
+import { SlotPool, type SlotRules } from './slot-pool.ts'
+import type { WaitQueue } from './wait-queue.ts'
 
 export interface Site {
-  inFlight: number
   restUntil: Millis
   restReason: string
   /** Rests since a session was last had. */
   failures: number
   /** Sessions had since the last rest. */
   answers: number
-  /** Of `inFlight`, what each account has there by bulk lanes. */
-  readonly bulk: Counts
-  /** Lanes that have due mail and found the site full or resting. */
-  readonly waiting: Line
+  readonly slots: SlotPool
 }
 
-/** Counts by account; those of zero are forgotten. */
-class Counts {
-  readonly #counts = new Map<number, number>()
-
-  get size(): number {
-    return this.#counts.size
-  }
-
-  of(accountId: number): number {
-    return this.#counts.get(accountId) ?? 0
-  }
-
-  add(accountId: number, delta: number): void {
-    const count = this.of(accountId) + delta
-    if (count === 0) this.#counts.delete(accountId)
-    else this.#counts.set(accountId, count)
-  }
-}
-
-/** Lanes that wait; who waits longest is first. */
-class Line {
-  readonly #ordinary = new Set<string>()
-  /** They come after all others. Of each account, in the order of the accounts' turns. */
-  readonly #bulk = new Map<number, Set<string>>()
-  /** Lanes that were woken and have not had their turn yet. */
-  readonly #woken = new Set<string>()
-  /** Bulk lanes of each account in `#bulk` and in `#woken`. */
-  readonly #wanting = new Counts()
-
-  /** Whether a lane that is not bulk waits, or is about to take what it waited for. */
-  get hasOrdinary(): boolean {
-    if (this.#ordinary.size > 0) return true
-    for (const lane of this.#woken) if (!isBulkLane(lane)) return true
-    return false
-  }
-
-  get isEmpty(): boolean {
-    return this.#ordinary.size + this.#bulk.size + this.#woken.size === 0
-  }
-
-  /** How many accounts share what is left to bulk lanes here: one of them, and the others of which a lane waits or is about to take something. */
-  sharers(accountId: number): number {
-    return this.#wanting.size + (this.#wanting.of(accountId) === 0 ? 1 : 0)
-  }
-
-  add(lane: string): void {
-    const accountId = accountOfLane(lane)
-    if (accountId === undefined) this.#ordinary.add(lane)
-    else if (!this.has(lane)) {
-      const lanes = this.#bulk.get(accountId)
-      if (lanes) lanes.add(lane)
-      else this.#bulk.set(accountId, new Set([lane]))
-      this.#wanting.add(accountId, 1)
-    }
-  }
-
-  delete(lane: string): void {
-    this.#ordinary.delete(lane)
-    this.#takeOut(lane)
-    this.turnOver(lane)
-  }
-
-  has(lane: string): boolean {
-    const accountId = accountOfLane(lane)
-    return accountId === undefined ? this.#ordinary.has(lane) : (this.#bulk.get(accountId)?.has(lane) ?? false)
-  }
-
-  all(): string[] {
-    return [...this.#ordinary, ...[...this.#bulk.values()].flatMap((lanes) => [...lanes])]
-  }
-
-  /** Takes out the first that is not bulk. */
-  shiftOrdinary(): string | undefined {
-    const [lane] = this.#ordinary
-    if (lane === undefined) return undefined
-    this.#ordinary.delete(lane)
-    this.#woken.add(lane)
-    return lane
-  }
-
-  /** Takes out the first bulk lane of the account whose turn it is, among those for which something is free. */
-  shiftBulk(isFree: (accountId: number) => boolean): string | undefined {
-    for (const [accountId, lanes] of this.#bulk) {
-      const [lane] = lanes
-      if (lane === undefined || !isFree(accountId)) continue
-      this.#takeOut(lane)
-      const others = this.#bulk.get(accountId)
-      if (others) {
-        // To the end of those who wait.
-        this.#bulk.delete(accountId)
-        this.#bulk.set(accountId, others)
-      }
-      this.#woken.add(lane)
-      this.#wanting.add(accountId, 1)
-      return lane
-    }
-    return undefined
-  }
-
-  /** The turn of a lane that was taken out is over. */
-  turnOver(lane: string): void {
-    const accountId = accountOfLane(lane)
-    if (this.#woken.delete(lane) && accountId !== undefined) this.#wanting.add(accountId, -1)
-  }
-
-  #takeOut(lane: string): void {
-    const accountId = accountOfLane(lane)
-    const lanes = accountId === undefined ? undefined : this.#bulk.get(accountId)
-    if (accountId === undefined || !lanes?.delete(lane)) return
-    if (lanes.size === 0) this.#bulk.delete(accountId)
-    this.#wanting.add(accountId, -1)
-  }
+/** Where messages of a lane go: each needs a slot of the site, one of the address, and one of all. */
+export interface Destination {
+  readonly siteName: string
+  /** The network of the first address that is dialled. */
+  readonly network: string
 }
 
 export interface SitesOptions {
@@ -144,166 +36,217 @@ export interface SitesOptions {
   /** Messages in delivery at the same time, over all sites. */
   readonly deliveryConcurrency: number
   readonly connectionsPerSite: number
+  /** The account that a lane's slots are counted for. */
+  readonly ownerOf: (lane: string) => number
   /** Begins the turn of a lane that waited here; false when it has no mail any more. */
   readonly wake: (lane: string) => boolean
 }
 
 /** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
 const CLAIMED_PER_CONNECTION = 2
-/** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's places. */
+/** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's slots. */
 const CLAIMED_UNANSWERED = 2
-/** Places that bulk lanes have at most together. */
-const MOST_BULK_PLACES = 0.5
+/**
+ * Of all slots, what messages to one address may have: thousands of names may lead to the same silent server. Large providers have a name for each
+ * customer at few addresses, and get as much as they can use.
+ */
+const MAX_ADDRESS_FRACTION = 0.25
+/** Slots are scarce when fewer than this part of them is free. */
+const SCARCE_FRACTION = 0.25
+
+const OF_ALL: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
+const OF_ADDRESS: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
+/** A site is as fast for one account as for another: what one has there comes back. */
+const OF_SITE: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
   readonly #options: SitesOptions
   readonly #sites = new Map<string, Site>()
-  /** Sites with waiting lanes. */
-  readonly #crowded = new Set<Site>()
-  /** Lanes that found all places taken. */
-  readonly #waitingForPlace = new Line()
-  #inFlight = 0
-  #bulkInFlight = 0
-  /** Of these, what each account has. */
-  readonly #bulk = new Counts()
+  readonly #addresses = new Map<string, SlotPool>()
+  readonly #all: SlotPool
+  /** Sites, and addresses, with waiting lanes. */
+  readonly #crowdedSites = new Set<Site>()
+  readonly #crowdedAddresses = new Set<SlotPool>()
+  /** Where each lane waits or has been woken. */
+  readonly #queuesOf = new Map<string, Set<WaitQueue>>()
 
   constructor(options: SitesOptions) {
     this.#options = options
+    this.#all = new SlotPool(OF_ALL, options.ownerOf)
   }
 
   /** Messages in delivery, over all sites. */
   get inFlight(): number {
-    return this.#inFlight
+    return this.#all.inFlight
+  }
+
+  /** Slots that are left for a lane, over all sites. */
+  slotsFor(lane: string): number {
+    return this.#freeOfAll(this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  /** How many more messages of a lane may go to the site. */
+  capacityOfSite(site: Site, lane: string): number {
+    return this.#freeAtSite(site, this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  /** How many more messages of a lane may go to an address. */
+  capacityOfAddress(network: string, lane: string): number {
+    return this.#freeAtAddress(this.#address(network), this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  #freeOfAll(owner: number, isBulk: boolean): number {
+    return this.#all.freeFor(owner, isBulk, this.#options.deliveryConcurrency)
+  }
+
+  readonly #canUse = (owner: number): boolean => this.#freeOfAll(owner, false) > 0
+
+  #freeAtAddress(slots: SlotPool, owner: number, isBulk: boolean): number {
+    const max = Math.max(
+      Math.floor(this.#options.deliveryConcurrency * MAX_ADDRESS_FRACTION),
+      this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION,
+    )
+    return slots.freeFor(owner, isBulk, max, this.#canUse)
+  }
+
+  #freeAtSite({ answers, slots }: Site, owner: number, isBulk: boolean): number {
+    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
+    return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_UNANSWERED * (1 + answers)), this.#canUse)
   }
 
   /**
-   * Places that are left for a lane, over all sites. None for a bulk lane while one that is not waits for a place; no more than its account's part
-   * while a bulk lane of another account waits for one.
+   * Whether the slot of an attempt is wanted back if it takes long: slots are scarce and its account has more than are left free, or, before the message
+   * has begun, other mail of its account waits for a slot.
    */
-  placesFor(lane: string): number {
-    return this.#placesFor(accountOfLane(lane))
+  isSlotWanted(lane: string, hasBegun: boolean): boolean {
+    const owner = this.#options.ownerOf(lane)
+    if (this.#areSlotsScarce && this.#all.heldBy(owner) > this.#freeSlots) return true
+    return !hasBegun && this.#all.waiting.wantsSlots(owner)
   }
 
-  #placesFor(bulkAccount: number | undefined): number {
-    const most = this.#options.deliveryConcurrency
-    if (bulkAccount === undefined) return most - this.#inFlight
-    if (this.#waitingForPlace.hasOrdinary) return 0
-    const mostBulk = Math.max(1, Math.floor(most * MOST_BULK_PLACES))
-    return Math.min(
-      mostBulk - this.#bulkInFlight,
-      bulkShare(most) - this.#inFlight,
-      partOf(mostBulk, this.#waitingForPlace, bulkAccount) - this.#bulk.of(bulkAccount),
-    )
+  /** Whether `isSlotWanted` may be true of an attempt. */
+  get areSlotsWanted(): boolean {
+    return this.#areSlotsScarce || !this.#all.waiting.isEmpty
+  }
+
+  get #areSlotsScarce(): boolean {
+    return this.#freeSlots < this.#options.deliveryConcurrency * SCARCE_FRACTION
+  }
+
+  get #freeSlots(): number {
+    return this.#options.deliveryConcurrency - this.#all.inFlight
   }
 
   /** The site of that name; a new one when nothing is known of it. */
   of(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      site = {
-        inFlight: 0,
-        restUntil: 0,
-        restReason: '',
-        failures: 0,
-        answers: 0,
-        bulk: new Counts(),
-        waiting: new Line(),
-      }
+      const slots = new SlotPool(OF_SITE, this.#options.ownerOf)
+      site = { restUntil: 0, restReason: '', failures: 0, answers: 0, slots }
       this.#sites.set(name, site)
     }
     return site
   }
 
-  /**
-   * How many more messages of a lane the site may have. None of a bulk lane while one that is not waits for room there; no more than its account's
-   * part while a bulk lane of another account waits for some.
-   */
-  roomFor(site: Site, lane: string): number {
-    return this.#roomFor(site, accountOfLane(lane))
+  #address(network: string): SlotPool {
+    let slots = this.#addresses.get(network)
+    if (!slots) {
+      slots = new SlotPool(OF_ADDRESS, this.#options.ownerOf)
+      this.#addresses.set(network, slots)
+    }
+    return slots
   }
 
-  #roomFor(site: Site, bulkAccount: number | undefined): number {
-    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
-    const most = Math.min(all, CLAIMED_UNANSWERED * (1 + site.answers))
-    if (bulkAccount === undefined) return most - site.inFlight
-    if (site.waiting.hasOrdinary) return 0
-    const mostBulk = bulkShare(most)
-    return Math.min(mostBulk - site.inFlight, partOf(mostBulk, site.waiting, bulkAccount) - site.bulk.of(bulkAccount))
+  acquireSlots({ siteName, network }: Destination, count: number, lane: string): void {
+    for (const slots of [this.of(siteName).slots, this.#address(network), this.#all]) slots.acquire(lane, count)
   }
 
-  takePlaces(site: Site, count: number, lane: string): void {
-    site.inFlight += count
-    this.#inFlight += count
-    const bulkAccount = accountOfLane(lane)
-    if (bulkAccount === undefined) return
-    this.#bulkInFlight += count
-    this.#bulk.add(bulkAccount, count)
-    site.bulk.add(bulkAccount, count)
+  /** Whoever waits for them has to be offered them: `offerSlots`. */
+  releaseSlots(destination: Destination, count: number, lane: string): void {
+    this.acquireSlots(destination, -count, lane)
   }
 
-  /** Whoever waits for them has to be offered them: `offerPlaces`. */
-  giveBackPlaces(site: Site, count: number, lane: string): void {
-    this.takePlaces(site, -count, lane)
+  /** Queues a lane for a slot of a site, or for the end of its rest. */
+  waitForSite(site: Site, lane: string): void {
+    this.#crowdedSites.add(site)
+    this.#wait(site.slots.waiting, lane)
   }
 
-  /** Puts a lane into the line for room at a site, or for the end of its rest. */
-  waitForRoom(site: Site, lane: string): void {
-    this.#crowded.add(site)
-    site.waiting.add(lane)
+  /** Queues a lane for a slot of an address. */
+  waitForAddress(network: string, lane: string): void {
+    const slots = this.#address(network)
+    this.#crowdedAddresses.add(slots)
+    this.#wait(slots.waiting, lane)
   }
 
-  /** Puts a lane into the line for any place at all. */
-  waitForPlace(lane: string): void {
-    this.#waitingForPlace.add(lane)
+  /** Queues a lane for any slot at all. */
+  waitForSlot(lane: string): void {
+    this.#wait(this.#all.waiting, lane)
+  }
+
+  #wait(queue: WaitQueue, lane: string): void {
+    queue.add(lane)
+    const queues = this.#queuesOf.get(lane)
+    if (queues) queues.add(queue)
+    else this.#queuesOf.set(lane, new Set([queue]))
   }
 
   /** A lane that was woken has had its turn, whatever it used it for. */
-  turnOver(lane: string): void {
-    this.#waitingForPlace.turnOver(lane)
-    for (const site of this.#crowded) site.waiting.turnOver(lane)
+  endTurn(lane: string): void {
+    const queues = this.#queuesOf.get(lane)
+    if (!queues) return
+    for (const queue of queues) {
+      queue.endTurn(lane)
+      if (!queue.has(lane)) queues.delete(queue)
+    }
+    if (queues.size === 0) this.#queuesOf.delete(lane)
   }
 
   /** The lane takes its turn: it waits nowhere. */
-  leaveLines(site: Site, lane: string): void {
-    site.waiting.delete(lane)
-    this.#waitingForPlace.delete(lane)
+  leaveQueues(lane: string): void {
+    for (const queue of this.#queuesOf.get(lane) ?? []) queue.delete(lane)
+    this.#queuesOf.delete(lane)
   }
 
   isWaitingAt(name: string, lane: string): boolean {
-    return this.#sites.get(name)?.waiting.has(lane) ?? false
+    return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
   }
 
-  isWaitingForPlace(lane: string): boolean {
-    return this.#waitingForPlace.has(lane)
+  /** Whether a lane waits for one of all slots, or for one of an address. */
+  isWaitingForSlot(lane: string): boolean {
+    return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
   }
 
-  /** The site, with its name, at which a lane waits for room or for the end of a rest. */
+  /** The site, with its name, at which a lane waits for a slot or for the end of a rest. */
   siteOfWaiting(lane: string): [name: string, site: Site] | undefined {
-    return [...this.#sites].find(([, site]) => site.waiting.has(lane))
+    return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
   }
 
   /**
-   * Gives free places to who waits longest, to bulk lanes when nobody else waits there, whose accounts take turns. One lane at a time: it claims as
-   * much as it may, and when its turn is over the next one's begins, also when it used nothing.
+   * Gives free slots to the accounts that wait, by turns, and to bulk lanes when no other lane could use them. One lane at a time: it claims as much as it
+   * may, and when its turn has ended the next one's begins, also when it used nothing.
    */
-  offerPlaces(): void {
+  offerSlots(): void {
     const now = this.#options.clock.now()
-    if (this.#placesFor(undefined) <= 0) return
-    for (const site of this.#crowded) {
-      if (site.restUntil <= now) this.#wakeNext(site.waiting, (bulkAccount) => this.#roomFor(site, bulkAccount))
-      if (site.waiting.isEmpty) this.#crowded.delete(site)
+    if (this.#freeSlots <= 0) return
+    for (const site of this.#crowdedSites) {
+      if (site.restUntil <= now)
+        this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
+      if (site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
-    this.#wakeNext(this.#waitingForPlace, (bulkAccount) => this.#placesFor(bulkAccount))
+    for (const slots of this.#crowdedAddresses) {
+      this.#wakeNext(slots.waiting, (owner, isBulk) => this.#freeAtAddress(slots, owner, isBulk))
+      if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
+    }
+    this.#wakeNext(this.#all.waiting, () => 1)
   }
 
-  /** @param freeFor what is free for bulk lanes of an account, or for lanes that are not bulk */
-  #wakeNext(line: Line, freeFor: (bulkAccount: number | undefined) => number): void {
-    const next = (): string | undefined =>
-      (freeFor(undefined) > 0 ? line.shiftOrdinary() : undefined) ??
-      line.shiftBulk((accountId) => freeFor(accountId) > 0)
-    for (let lane = next(); lane !== undefined; lane = next()) {
+  #wakeNext(queue: WaitQueue, freeFor: (owner: number, isBulk: boolean) => number): void {
+    const hasFree = (owner: number, isBulk: boolean): boolean =>
+      this.#freeOfAll(owner, isBulk) > 0 && freeFor(owner, isBulk) > 0
+    for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
       if (this.#options.wake(lane)) return
-      line.turnOver(lane)
+      this.endTurn(lane)
     }
   }
 
@@ -321,18 +264,20 @@ export class Sites {
     site.answers = 0
     site.restUntil = now + siteRestMs(site.failures)
     site.restReason = reason
-    // Who waits for room waits for the end of the rest from now on: perhaps nobody leaves the site any more.
-    for (const lane of site.waiting.all()) this.#options.wake(lane)
+    // Who waits for a slot waits for the end of the rest from now on: perhaps nobody leaves the site any more.
+    for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
   }
 
-  /** Drops what is known of a site that nobody uses and that does not rest. */
-  forgetIdle(name: string): void {
-    const site = this.of(name)
-    if (site.inFlight === 0 && site.waiting.isEmpty && site.restUntil <= this.#options.clock.now())
-      this.#sites.delete(name)
+  /** Drops what is known of an address that nobody uses, and of a site that nobody uses and that does not rest. */
+  forgetIdle({ siteName, network }: Destination): void {
+    if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
+    const site = this.#sites.get(siteName)
+    if (site?.slots.isIdle && site.restUntil <= this.#options.clock.now()) this.#sites.delete(siteName)
   }
 }
 
-/** What one account may have by bulk lanes of what is left to all of them; all of it when nobody else wants any. */
-const partOf = (mostBulk: number, line: Line, accountId: number): number =>
-  Math.ceil(mostBulk / line.sharers(accountId))
+/** Where a route leads. */
+export const destinationOf = ({ site, hosts }: Route): Destination => ({
+  siteName: site,
+  network: networkOf(hosts[0]?.addresses[0] ?? ''),
+})

@@ -37,6 +37,8 @@ let draining = false
 const sites = new Map<string, Site>()
 /** Recipients whose `begin` was said and not answered. */
 const awaitingGo = new Map<number, Running>()
+/** Recipients with a session, or for whom one is being opened. */
+const attempts = new Map<number, AbortController>()
 /** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
 const keys = new Map<number, KeyObject | string>()
 
@@ -74,6 +76,9 @@ self.onmessage = (event: MessageEvent<string>) => {
       else waiting?.reject(new Error('the start of the delivery could not be stored'))
       return
     }
+    case 'cut':
+      cut(new Set(data.recipientIds))
+      return
     case 'drain':
       drain()
       return
@@ -131,14 +136,20 @@ function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
 const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
 
 async function run(name: string, site: Site, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
+  const attempt = new AbortController()
+  attempts.set(job.recipientId, attempt)
   try {
-    const { result, session } = await transmit(job, message, connections, () => begin(job.recipientId))
+    const { result, session } = await transmit(job, message, connections, {
+      beforeBody: () => begin(job.recipientId),
+      signal: attempt.signal,
+    })
     end(job, result, session)
     // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
     if (result.kind === 'unreachable') for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {
+    attempts.delete(job.recipientId)
     site.running--
     serve(name, site)
     if (site.running === 0) sites.delete(name)
@@ -151,6 +162,17 @@ function begin(recipientId: number): Promise<void> {
     awaitingGo.set(recipientId, { resolve, reject })
     post({ type: 'begin', recipientId })
   })
+}
+
+/** Who waits is taken out first, or he would have the connection of the first that is ended. */
+function cut(recipientIds: ReadonlySet<number>): void {
+  for (const site of sites.values())
+    for (const line of [site.waiting, site.waitingBulk])
+      for (const composed of line.filter(({ job }) => recipientIds.has(job.recipientId))) {
+        line.splice(line.indexOf(composed), 1)
+        end(composed.job, { kind: 'dropped' })
+      }
+  for (const recipientId of recipientIds) attempts.get(recipientId)?.abort()
 }
 
 function drain(): void {

@@ -1,12 +1,12 @@
 /**
- * @module Names of the lanes of the mail queue, and what they say: the domain that mail goes to, and whether it waits behind all others. Never
- * routes and never claims.
+ * @module Names of the lanes of the mail queue, and what they say: whose mail waits there, the domain that it goes to, and whether it waits behind all
+ * others. Never routes and never claims.
  *
- * lane: a recipient's domain; for mail of broadcasts `bulk:`, the account's row id, `:` and the domain, so that no account waits behind the broadcast
- * of another; or the sandbox.
+ * lane: an account's mail to a domain, or to the sandbox: the account's row id, `:` and the domain; for mail of broadcasts `bulk:` before it. So nobody waits
+ * behind the mail of another account.
  */
 
-/** Lane of mail that only the capture server receives. No domain has this name: it has no dot. */
+/** Destination of mail that only the capture server receives. No domain has this name: it has no dot. */
 export const SANDBOX_LANE = 'sandbox'
 
 /** No domain has a colon. */
@@ -22,22 +22,20 @@ export interface LaneMail {
   readonly isBulk: boolean
 }
 
-/** The lane in which a recipient waits. A sandbox email of a broadcast waits in the account's bulk lane of the sandbox. */
-export function laneOf({ accountId, domain, sandbox, isBulk }: LaneMail): string {
-  const destination = sandbox ? SANDBOX_LANE : domain
-  return isBulk ? `${BULK_PREFIX}${accountId}:${destination}` : destination
-}
+/** The lane in which a recipient waits: `7:example.com`, `7:sandbox`, `bulk:7:example.com`. */
+export const laneOf = ({ accountId, domain, sandbox, isBulk }: LaneMail): string =>
+  `${isBulk ? BULK_PREFIX : ''}${accountId}:${sandbox ? SANDBOX_LANE : domain}`
 
 /** Whether the lane's mail gives way to that of the lanes that are not bulk. */
 export const isBulkLane = (lane: string): boolean => lane.startsWith(BULK_PREFIX)
 
 /** Where a lane's mail goes: the recipients' domain, or `SANDBOX_LANE`. */
-export const domainOfLane = (lane: string): string => (isBulkLane(lane) ? lane.slice(lane.lastIndexOf(':') + 1) : lane)
+export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexOf(':') + 1)
 
-/** Row id of the account whose broadcasts wait in a bulk lane; undefined for lanes that all accounts share. */
-export const accountOfLane = (lane: string): number | undefined =>
-  isBulkLane(lane) ? Number(lane.slice(BULK_PREFIX.length, lane.lastIndexOf(':'))) : undefined
+/** Row id of the account whose mail waits in a lane. */
+export const accountOfLane = (lane: string): number =>
+  Number(lane.slice(isBulkLane(lane) ? BULK_PREFIX.length : 0, lane.lastIndexOf(':')))
 
-/** A lane for people: `example.com (broadcast of Acme)`. */
+/** A lane for people: `example.com (Acme)`, `example.com (broadcast of Acme)`. */
 export const laneLabel = (lane: string, account: string | null): string =>
-  isBulkLane(lane) ? `${domainOfLane(lane)} (broadcast of ${account ?? 'a deleted account'})` : lane
+  `${domainOfLane(lane)} (${isBulkLane(lane) ? 'broadcast of ' : ''}${account ?? 'a deleted account'})`

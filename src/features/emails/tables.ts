@@ -75,7 +75,7 @@ export const recipients = sqliteTable(
     /** Header form when it says more than the address. */
     mailbox: text('mailbox'),
     status: integer('status').notNull(),
-    /** Where it is queued, as `laneOf` gives it: the recipient's domain; `bulk:`, account and domain; or `sandbox`. Null once final. */
+    /** Where it is queued, as `laneOf` returns it: account and domain, or `sandbox`; of broadcasts `bulk:` before it. Null once final. */
     lane: text('lane'),
     /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
     nextAt: time('next_at'),

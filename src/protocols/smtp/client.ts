@@ -112,9 +112,9 @@ export class SmtpClient {
     this.destroy()
   }
 
-  /** Closes the connection at once. A running transaction ends `lost` or `uncertain`. */
-  destroy(): void {
-    this.#channel.fail({ kind: 'closed', message: 'This side closed the connection' })
+  /** Closes the connection at once. A running transaction ends `lost` or `uncertain`, with this failure. */
+  destroy(failure: SmtpFailure = { kind: 'closed', message: 'This side closed the connection' }): void {
+    this.#channel.fail(failure)
     if (this.#phase === 'idle' || this.#phase === 'quit') this.#phase = 'closed'
   }
 

@@ -40,6 +40,8 @@ export interface SmtpConnectOptions {
   readonly allowPlaintextAuth?: boolean
   /** Default 64 KiB. */
   readonly maxReplyBytes?: number
+  /** Ends the attempt with this failure, in whatever phase it is. Does nothing any more once the session is open. */
+  readonly abort?: { readonly signal: AbortSignal; readonly failure: SmtpFailure }
   /** Told of each line of the session; never of passwords or message octets. */
   readonly transcript?: SmtpTranscript
 }
@@ -72,7 +74,12 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
     maxReplyBytes: options.maxReplyBytes ?? defaultMaxReplyBytes,
     transcript: options.transcript,
   })
+  const { abort } = options
+  const onAbort = () => abort && channel.fail(abort.failure)
+  if (abort?.signal.aborted) onAbort()
+  abort?.signal.addEventListener('abort', onAbort)
   const session = await openSession(channel, options, timeouts)
+  abort?.signal.removeEventListener('abort', onAbort)
   if ('kind' in session) {
     // A refused greeting asks for QUIT (RFC 5321 §3.1); who is refused need not wait for its reply.
     if (session.kind === 'refused') channel.command('QUIT\r\n')
@@ -94,8 +101,15 @@ function dial(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | 
       end({ kind: 'timeout', message: `No connection to ${options.address} within ${timeoutMs / 1000} s` })
       socket.destroy()
     })
+    const { abort } = options
+    const onAbort = () => {
+      if (abort) end(abort.failure)
+      socket.destroy()
+    }
+    abort?.signal.addEventListener('abort', onAbort)
     const end = (result: Socket | SmtpFailure) => {
       timer.cancel()
+      abort?.signal.removeEventListener('abort', onAbort)
       resolve(result)
     }
     socket.once('connect', () => end(socket))

@@ -101,7 +101,7 @@ test('a delivery that is taken back by a late bounce goes from the day that it w
 test('a bounce that is tried again and delivered is a bounce and a delivery of one that was sent', async () => {
   const { emailId, recipients } = await mail.accepted({ to: 'a@one.test' })
   await mail.deliver('bounced')
-  const at = { recipientId: recipients[0]?.id ?? 0, emailId, lane: 'one.test', nextAt: now(), now: now() }
+  const at = { recipientId: recipients[0]?.id ?? 0, emailId, lane: '1:one.test', nextAt: now(), now: now() }
   await write((tx) => requeueFinished(tx, { ...at, from: 'bounced' }))
   await mail.deliver('sent')
   expect(figures()).toEqual({

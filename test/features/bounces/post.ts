@@ -7,7 +7,6 @@ import { acceptEmail } from '#features/emails/accept.ts'
 import { beginDelivery } from '#features/emails/attempt-moves.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { SANDBOX_LANE } from '#features/emails/lanes.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { statusName } from '#features/emails/status.ts'
 import type { EventData } from '#features/events/record.ts'
 import { eventType } from '#features/events/record.ts'
@@ -17,6 +16,7 @@ import { hours } from '#platform/units.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
 import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
+import { claimTo } from '#test/support/lanes.ts'
 
 export const SENT_AT = Date.UTC(2026, 2, 3, 10)
 export const REPORTED_AT = SENT_AT + hours(2)
@@ -113,7 +113,7 @@ export async function startPost(): Promise<Post> {
 const endAttempts = (app: App, lane: string, verdict: Verdict): Promise<void> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    for (const hand of claimDue(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }))
+    for (const hand of claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }))
       writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
   })
 
@@ -125,7 +125,7 @@ export async function underWay(
 ): Promise<(verdict: Verdict) => Promise<void>> {
   const now = app.clock.now()
   const hands = await app.commit.write((tx) => {
-    const claimed = claimDue(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
     for (const { recipientId } of claimed) if (hasBegun) beginDelivery(tx, recipientId, now)
     return claimed
   })

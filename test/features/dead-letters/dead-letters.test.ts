@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
 import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
 import { createDomain } from '#features/domains/domains.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { claimTo } from '#test/support/lanes.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const FAILED: Verdict = { kind: 'failed', reason: 'The message could not be composed' }
@@ -40,7 +40,7 @@ const send = async ({ api }: TestApi, to: string | string[], more: object = {}):
 const endAttempts = ({ app }: TestApi, lane: string, verdict: Verdict): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimDue(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
     for (const hand of claimed) writeOutcome(app, tx, { ...hand, startedAt: undefined }, verdict, undefined)
     return claimed.length
   })
@@ -133,8 +133,8 @@ test('a retry puts the email back into its queue, removes the letter, wakes deli
   const retried = await api('POST', `/v1/dead-letters/${letter?.id}/retry`)
   expect({ status: retried.status, body: retried.body }).toEqual({ status: 200, body: { message: expect.any(String) } })
   expect(await letters(service)).toEqual([])
-  expect(recipientOf(service, emailId)).toEqual({ status: 0, lane: 'x.test', nextAt: app.clock.now() })
-  expect(woken).toEqual([{ lane: 'x.test', at: app.clock.now() }])
+  expect(recipientOf(service, emailId)).toEqual({ status: 0, lane: '1:x.test', nextAt: app.clock.now() })
+  expect(woken).toEqual([{ lane: '1:x.test', at: app.clock.now() }])
   const email = await api('GET', `/v1/emails/${emailId}`)
   expect(at(email.body, 'data', 'status')).toBe('queued')
   expect((at(email.body, 'data', 'events') as { type: string }[]).map(({ type }) => type)).toEqual([
@@ -208,7 +208,7 @@ test('a sandbox email that is retried stays in the sandbox', async () => {
   expect(await endAttempts(service, 'sandbox', FAILED)).toBe(1)
   const [letter] = await letters(service)
   expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
-  expect(recipientOf(service, emailId)?.lane).toBe('sandbox')
+  expect(recipientOf(service, emailId)?.lane).toBe('1:sandbox')
 })
 
 test('an email of a broadcast that is retried waits behind all other mail again', async () => {

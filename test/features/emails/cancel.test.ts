@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { claimDue } from '#features/emails/queue.ts'
 import { statusName } from '#features/emails/status.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
+import { claimTo } from '#test/support/lanes.ts'
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const cancel = (emails: EmailApi, id: string, body?: unknown) => emails.api('POST', `/v1/emails/${id}/cancel`, body)
@@ -86,7 +86,7 @@ test('of a cancellation and the due time exactly one wins, whichever comes first
     clock.advance(60_000)
     const claim = () =>
       app.commit.write((tx) =>
-        claimDue(tx, `lane${round}.test`, {
+        claimTo(tx, `lane${round}.test`, {
           now: clock.now(),
           eventTime: app.eventTime(),
           limit: 10,
@@ -126,7 +126,7 @@ test('an email of several lanes that is partly claimed cannot be cancelled any m
   const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })
   clock.advance(3_600_000)
   await app.commit.write((tx) =>
-    claimDue(tx, 'one.test', { now: clock.now(), eventTime: app.eventTime(), limit: 10, retryAt: () => 0 }),
+    claimTo(tx, 'one.test', { now: clock.now(), eventTime: app.eventTime(), limit: 10, retryAt: () => 0 }),
   )
   expectRefusal(await cancel(emails, id), 404, 'email_not_found')
   expect((await emails.detail(id))['status']).toBe('processing')

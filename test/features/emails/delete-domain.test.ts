@@ -7,12 +7,12 @@ import { acceptEmail } from '#features/emails/accept.ts'
 import { finishRecipient } from '#features/emails/attempt-moves.ts'
 import { deleteDomain, removeDeletedDomains } from '#features/emails/delete-domain.ts'
 import { draftOf } from '#features/emails/draft.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { statusName } from '#features/emails/status.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
+import { claimTo } from '#test/support/lanes.ts'
 
 interface MailTest extends AsyncDisposable {
   readonly service: TestApp
@@ -72,7 +72,7 @@ async function startMailTest(): Promise<MailTest> {
 /** Claims what is due in the lane, as delivery does. */
 const claim = (t: MailTest) =>
   t.app.commit.write((tx) =>
-    claimDue(tx, 'receiver.test', {
+    claimTo(tx, 'receiver.test', {
       now: t.clock.now(),
       eventTime: t.clock.now(),
       limit: 10,

@@ -252,12 +252,12 @@ describe('the quota', () => {
     clock.advance(3_600_000)
     const claim = (lane: string) =>
       app.commit.write((tx) => claimLane(app, tx, lane, { limit: 10, now: clock.now() }).length)
-    expect(await claim('one.test')).toBe(0)
+    expect(await claim(`${accountId}:one.test`)).toBe(0)
     expect(account.used()).toBe(1)
     expect((await account.detail(sent.id))['status']).toBe('scheduled')
     expect((await account.cancel(sent.id)).status).toBe(200)
     expect(account.used()).toBe(0)
-    expect(await claim('two.test')).toBe(0)
+    expect(await claim(`${accountId}:two.test`)).toBe(0)
     expectBalanced(emails)
   })
 
@@ -275,7 +275,7 @@ test('a suppression and a claim that meet: whichever comes first decides, and th
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const claim = () =>
-    app.commit.write((tx) => claimLane(app, tx, 'receiver.test', { limit: 10, now: clock.now() }).length)
+    app.commit.write((tx) => claimLane(app, tx, '1:receiver.test', { limit: 10, now: clock.now() }).length)
   const add = () => suppressAll(emails, [EMAIL.to])
   for (const [order, claimed, used] of [
     [() => Promise.all([claim(), add()]), 1, 1],
@@ -294,8 +294,8 @@ test('a suppression and a claim that meet: whichever comes first decides, and th
 })
 
 test.each([
-  ['a sandbox email', UNVERIFIED, 'sandbox', 0],
-  ['any other', 'sender.test', 'receiver.test', 1],
+  ['a sandbox email', UNVERIFIED, '1:sandbox', 0],
+  ['any other', 'sender.test', '1:receiver.test', 1],
 ] as const)('a bounce of %s suppresses as many addresses as it should', async (_, domain, lane, suppressions) => {
   await using emails = await createEmailApi()
   const { app, clock } = emails

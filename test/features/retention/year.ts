@@ -1,10 +1,10 @@
 /** @module A service whose mail is a year old: sends with every outcome, at times that the clock is moved through. Nothing is delivered by itself. */
 import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
 import { beginDelivery } from '#features/emails/attempt-moves.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { engage } from '#features/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { claimTo } from '#test/support/lanes.ts'
 import { trackedRecipient } from '#test/support/tracked.ts'
 
 /** How attempts end, in turn. */
@@ -21,7 +21,7 @@ const VERDICTS: readonly Verdict[] = [
 export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimDue(tx, lane, {
+    const claimed = claimTo(tx, lane, {
       now,
       eventTime: app.eventTime(),
       limit: 10_000,

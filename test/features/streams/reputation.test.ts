@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { migrations } from '#app/migrations.ts'
 import { applyBounce } from '#features/bounces/apply.ts'
 import { type Verdict, writeOutcome } from '#features/delivery/outcome.ts'
-import { claimDue } from '#features/emails/queue.ts'
 import { suppressedOutcome } from '#features/emails/suppressed.ts'
 import { rejectRecipient } from '#features/emails/waiting-moves.ts'
 import { days, hours } from '#platform/units.ts'
@@ -11,6 +10,7 @@ import { type Complaints, createComplaints } from '#test/features/complaints/fix
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { claimTo } from '#test/support/lanes.ts'
 
 const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
 const BOUNCED: Verdict = {
@@ -63,7 +63,7 @@ async function startPost(): Promise<Post> {
         const now = app.clock.now()
         for (const lane of ['receiver.test', 'sandbox']) {
           const due = { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }
-          for (const hand of claimDue(tx, lane, due))
+          for (const hand of claimTo(tx, lane, due))
             writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
         }
       }),

@@ -1,0 +1,262 @@
+/** @module Accounts share the slots for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
+import { describe, expect, test } from 'bun:test'
+import { createDomain } from '#features/domains/domains.ts'
+import { acceptEmail } from '#features/emails/accept.ts'
+import { draftOf } from '#features/emails/draft.ts'
+import { type Status, statusName } from '#features/emails/status.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+
+const numbered = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `${prefix}${i}.test`)
+
+/** Each domain its own host, all at 127.0.0.1. */
+const ownHosts = (...domains: readonly string[]): Zone =>
+  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
+
+interface SilentServer extends AsyncDisposable {
+  readonly port: number
+  /** Sessions that wait. */
+  readonly waiting: number
+  /** Ends the silence: what waits is accepted. */
+  speak(): void
+}
+
+/** A server that is silent at a step in sessions whose RCPT names a domain with `silent`, and takes all other mail. */
+async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
+  const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+  let waiting = 0
+  const server = await startScriptedSmtp({
+    [step]: async (line: string, { commands }: { readonly commands: readonly string[] }) => {
+      const rcpt = step === 'rcpt' ? line : (commands.findLast((command) => command.startsWith('RCPT')) ?? '')
+      if (!rcpt.includes('silent')) return '250 2.0.0 Ok'
+      waiting++
+      await spoken
+      waiting--
+      return '250 2.0.0 Ok'
+    },
+  })
+  return {
+    port: server.port,
+    get waiting() {
+      return waiting
+    },
+    speak,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+type Send = (...to: readonly string[]) => Promise<void>
+
+/** Another account with a sending domain. */
+async function newAccount({ app }: MailFlow, name: string): Promise<Send> {
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, `${name}.test`)
+  app.db.run('UPDATE domains SET verified_at = 1')
+  return async (...to) => {
+    for (const one of to) {
+      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: 'Hi' }
+      await acceptEmail(app, actor, draftOf(app, request, undefined))
+    }
+  }
+}
+
+interface Row {
+  readonly status: Status
+  readonly attempts: number
+  readonly lastError: string | null
+}
+
+const rows = ({ app }: MailFlow, part: string): Row[] =>
+  app.db
+    .query<{ status: number; attempts: number; lastError: string | null }, [string]>(
+      'SELECT status, attempts, last_error AS lastError FROM recipients WHERE address LIKE ? ORDER BY id',
+    )
+    .all(`%${part}%`)
+    .map((row) => ({ ...row, status: statusName(row.status) }))
+
+const inDelivery = (flow: MailFlow, domain: string): number =>
+  rows(flow, domain).filter(({ status }) => status === 'processing').length
+
+const allSettled = (flow: MailFlow): Promise<true> =>
+  eventually(() => rows(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'))
+
+describe('while an account sends to silent servers', () => {
+  test('it has half of all slots, and the mail of others is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    const others = numbered('good', 5)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...others, ...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    await eventually(() => inDelivery(flow, 'silent') === 10)
+    for (const domain of others) {
+      const sent = await flow.send({ to: `bob@${domain}` })
+      expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    }
+    expect([inDelivery(flow, 'silent'), flow.service.delivery?.scheduler.inFlight]).toEqual([10, 10])
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('two of them share the slots, and the mail of a third is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    await using flow = await startMailFlow({
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    for (const name of ['first', 'second']) {
+      const attack = await newAccount(flow, name)
+      await attack(...silent.map((domain) => `${name}@${domain}`))
+      await eventually(() => inDelivery(flow, 'silent') >= 10)
+    }
+    // Ten of the first. Of the ten left the second leaves as many free as it takes, which is a quarter of all besides.
+    await eventually(() => inDelivery(flow, 'silent') === 15)
+    const sent = await flow.send({ to: 'bob@good.test' })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('sites at one address have a quarter of all slots, of which an account has half', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '80', TASSIS_CONNECTIONS_PER_SITE: '1' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    const waiting = () =>
+      flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
+        .length
+    await eventually(() => waiting() === 30)
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+})
+
+test('100 messages of an account to a domain are not before the one of another to the same domain', async () => {
+  const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+  const begun: string[] = []
+  await using server = await startScriptedSmtp({
+    rcpt: (line) => {
+      begun.push(/<([^@]*)@/.exec(line)?.[1] ?? '')
+      return '250 2.1.5 Ok'
+    },
+    body: async () => {
+      await spoken
+      return '250 2.0.0 Ok'
+    },
+  })
+  await using flow = await startMailFlow({
+    zone: ownHosts('shared.test'),
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+  })
+  const sendMuch = await newAccount(flow, 'busy')
+  await sendMuch(...Array.from({ length: 100 }, (_, i) => `many${i}@shared.test`))
+  await eventually(() => inDelivery(flow, 'shared') === 2 && begun.length === 1)
+  const sent = await flow.send({ to: 'one@shared.test' })
+  await eventually(() =>
+    flow.service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`${flow.actor.accountId}:`)),
+  )
+  speak()
+  expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+  await eventually(() => rows(flow, 'shared').every(({ status }) => status === 'sent'))
+  expect(begun.indexOf('one')).toBeLessThan(6)
+  expectBalanced(flow.service)
+})
+
+describe('an attempt whose slot is wanted', () => {
+  test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
+    await using server = await startSilentServer('rcpt')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 12)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    await eventually(() => server.waiting === 10)
+    clock.advance(seconds(50))
+    await flow.app.commit.barrier()
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    await eventually(() => {
+      clock.advance(seconds(5))
+      return rows(flow, 'silent').every(({ attempts }) => attempts > 0)
+    })
+    await eventually(() => rows(flow, 'silent').filter(({ lastError }) => lastError !== null).length >= 10)
+    expect(rows(flow, 'silent')[0]).toMatchObject({
+      status: 'queued',
+      attempts: 1,
+      lastError: 'The connection was lost: The server took too long while most slots for deliveries were in use',
+    })
+    server.speak()
+    await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(flow.service)
+  })
+
+  test('is uncertain after two minutes without a reply to the final dot, only while slots are scarce', async () => {
+    await using server = await startSilentServer('body')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 30)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = async (name: string) => {
+      const send = await newAccount(flow, name)
+      await send(...silent.map((domain) => `${name}@${domain}`))
+    }
+    const begun = (): number =>
+      flow.app.db
+        .query<{ n: number }, []>(
+          'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
+        )
+        .get()?.n ?? 0
+    await attack('first')
+    await eventually(() => begun() === 10)
+    clock.advance(minutes(5))
+    await flow.app.commit.barrier()
+    expect(begun()).toBe(10)
+    await attack('second')
+    await attack('third')
+    await eventually(() => begun() >= 17)
+    await eventually(() => {
+      clock.advance(seconds(5))
+      return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')
+    })
+    const [cut] = rows(flow, 'first@silent').filter(({ status }) => status === 'uncertain')
+    expect(cut).toEqual({
+      status: 'uncertain',
+      attempts: 1,
+      lastError:
+        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most slots for deliveries were in use',
+    })
+    server.speak()
+  })
+})
