@@ -7,6 +7,7 @@ import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared, readTogether } from '#platform/db/open.ts'
 import { quotaLeft, takeQuota } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { startRendering } from '../templates/render.ts'
 import { type Draft, draftOf } from './draft.ts'
@@ -46,7 +47,15 @@ export async function acceptRequest(
 ): Promise<Accepted> {
   const replay = findReplay(app, actor, idempotencyOf(request, idempotencyHeader))
   if (replay) return durable(app, replay)
-  return acceptEmail(app, actor, draftOf(app, request, idempotencyHeader), admit)
+  const draft = () => draftOf(app, request, idempotencyHeader)
+  // Attachments take milliseconds to decode.
+  const isLarge = (request.attachments?.length ?? 0) > 0
+  return acceptEmail(
+    app,
+    actor,
+    isLarge ? await app.turns.run(tenantOf(app.db, actor.accountId), draft) : draft(),
+    admit,
+  )
 }
 
 /**
@@ -65,6 +74,7 @@ export async function acceptEmail(
     const replay = findReplay(app, actor, given.idempotency)
     if (replay) return { replay }
     admit()
+    app.work.spend(actor.accountId, given.recipients.length)
     const sendable = requireSendable(app, actor, given)
     return { sendable, left: quotaLeft(app.db, sendable.account, app.clock.now()) }
   })
@@ -80,7 +90,8 @@ export async function acceptEmail(
   )
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
-  const content = await storeContent(app, draft)
+  const owner = tenantOf(app.db, actor.accountId)
+  const content = await storeContent(app, draft, draft.attachments.length > 0 ? owner : undefined)
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): Accepted => {
     const earlier = findReplay(app, actor, draft.idempotency)
@@ -97,7 +108,7 @@ export async function acceptEmail(
     also(tx, response)
     return { response, replayed: false, mismatch: false }
   }
-  return referTo(app, refs, () => app.commit.write(write))
+  return referTo(app, refs, () => app.commit.write(write, { owner }))
 }
 
 /** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */

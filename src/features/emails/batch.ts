@@ -9,6 +9,7 @@ import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
@@ -53,20 +54,27 @@ export async function acceptBatch(
   const replyKey = replyKeyOf(input.idempotencyKey, input.emails)
   const replay = replyKey && findReply<BatchResponse>(app.db, actor, replyKey)
   if (replay) return durable(app, replay)
+  const named = sumRecipients(input.emails)
+  requireFewRecipients(app.config, named)
   admit()
+  app.work.spend(actor.accountId, named)
+  const owner = tenantOf(app.db, actor.accountId)
   const account = sendingAccount(app.config, app.db, actor.accountId)
   requireSending(account)
   const errors: BatchResponse['errors'] = []
   const checked: CheckedItem[] = []
-  readTogether(app.db, () => {
-    for (const [index, given] of input.emails.entries()) {
+  await app.turns.forEach(
+    owner,
+    input.emails.entries(),
+    ([index, given]) => {
       try {
         checked.push({ index, ...checkItem(app, actor, given) })
       } catch (error) {
         errors.push({ index, error: itemError(error) })
       }
-    }
-  })
+    },
+    (steps) => readTogether(app.db, steps),
+  )
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
   await requireQuotaForOne(app, actor, account, checked)
@@ -81,7 +89,7 @@ export async function acceptBatch(
       () => sumToCount(withSuppressions(app.db, actor, placed), unsuppressed),
     )
   }
-  const items = await storeItems(app, rendered)
+  const items = await storeItems(app, rendered, owner)
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
   const write = (tx: Tx): BatchResponse => {
     const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
@@ -93,13 +101,37 @@ export async function acceptBatch(
     if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
   }
-  return referTo(app, refs, () => app.commit.write(write))
+  return referTo(app, refs, () => app.commit.write(write, { owner }))
 }
 
-async function storeItems(app: App, items: readonly CheckedItem[]): Promise<StoredItem[]> {
+/** Recipients that a batch names, before anything is checked; what is no send request has none. */
+function sumRecipients(emails: readonly unknown[]): number {
+  let sum = 0
+  for (const email of emails) {
+    if (typeof email !== 'object' || email === null) continue
+    const { to, cc, bcc } = email as Record<string, unknown>
+    for (const list of [to, cc, bcc]) sum += Array.isArray(list) ? list.length : list === undefined ? 0 : 1
+  }
+  return sum
+}
+
+/** A batch is written in one transaction, and nobody else writes meanwhile. */
+function requireFewRecipients({ maxBatchRecipients }: App['config'], recipients: number): void {
+  if (recipients > maxBatchRecipients)
+    throw invalid(
+      'emails',
+      `The emails of the batch have ${recipients} recipients together; at most ${maxBatchRecipients} are allowed. Send several batches.`,
+      'too_many_recipients',
+    )
+}
+
+async function storeItems(app: App, items: readonly CheckedItem[], owner: number): Promise<StoredItem[]> {
   const stored = await Promise.allSettled(
     items.map(
-      async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
+      async (item): Promise<StoredItem> => ({
+        ...item,
+        content: item.draft && (await storeContent(app, item.draft, owner)),
+      }),
     ),
   )
   const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))

@@ -38,10 +38,12 @@ export interface StoredContent {
   readonly sizeBytes: number
 }
 
-/** Puts bodies and attachments on disk. */
-export async function storeContent(app: App, draft: Draft): Promise<StoredContent> {
+/** Puts bodies and attachments on disk. @param owner who takes turns with others, one for each part; left out: at once, for what is small */
+export async function storeContent(app: App, draft: Draft, owner?: number): Promise<StoredContent> {
   const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
-  const refs = await app.content.put([...bodies, ...draft.attachments.map((a) => a.content)], app.clock.now())
+  const parts = [...bodies, ...draft.attachments.map((a) => a.content)]
+  const inTurn = owner === undefined ? undefined : <T>(pack: () => T) => app.turns.resume(owner, pack)
+  const refs = await app.content.put(parts, app.clock.now(), inTurn)
   let next = 0
   const take = () => refs[next++] ?? null
   return {
@@ -53,7 +55,7 @@ export async function storeContent(app: App, draft: Draft): Promise<StoredConten
       size: content.length,
       ref: take() ?? 0,
     })),
-    sizeBytes: [...bodies, ...draft.attachments.map((a) => a.content)].reduce((sum, part) => sum + part.length, 0),
+    sizeBytes: parts.reduce((sum, part) => sum + part.length, 0),
   }
 }
 

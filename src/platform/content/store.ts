@@ -85,14 +85,21 @@ export class ContentStore {
     this.#reader = createContentReader(folder)
   }
 
-  /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
-  async put(parts: readonly Uint8Array[], now: Millis): Promise<ContentRef[]> {
+  /**
+   * Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
+   * @param inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
+   */
+  async put(
+    parts: readonly Uint8Array[],
+    now: Millis,
+    inTurn?: (pack: () => PackedPart) => Promise<PackedPart>,
+  ): Promise<ContentRef[]> {
     if (parts.length === 0) return []
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
       const ready: PackedPart[] = []
       for (const part of parts) {
-        const prepared = packed(part)
+        const prepared = inTurn ? await inTurn(() => packed(part)) : packed(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
         fill(prepared.hash)

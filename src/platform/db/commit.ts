@@ -5,7 +5,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
+import { type Clock, systemClock } from '../clock.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
+import { FairQueue, type Owner } from '../queue/fair-queue.ts'
 import { type NotAPromise, prepared } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
@@ -17,7 +19,14 @@ export interface Tx {
   afterCommit(run: () => void): void
 }
 
+export interface WriteOptions {
+  /** Whose write it is: owners take turns by the time that their writes take, so that one with hundreds holds up himself only. Left out: the service's own. */
+  readonly owner?: Owner
+}
+
 export interface CommitterOptions {
+  /** By which writes are measured. */
+  readonly clock?: Pick<Clock, 'monotonicMs'>
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
@@ -48,8 +57,16 @@ interface Entry {
   after: (() => void)[]
 }
 
-/** Bounds the time for which one group keeps the event loop: about 10 ms of the usual writes. */
+/** Bounds the writes that fail together when their group does. */
 const MOST_PER_GROUP = 128
+/** Bounds the time for which one group keeps the event loop, but for one write that takes longer. */
+const MAX_GROUP_MS = 10
+/** Owner of the writes of the service itself: outcomes, recurring tasks. */
+const SERVICE: Owner = ''
+/** The service writes for all owners, so it has the turns of several. */
+const SERVICE_COST_FRACTION = 0.25
+/** So that writes which take no time that the clock sees take turns as well. */
+const MIN_COST_MS = 0.01
 
 const sql = prepared((db) => ({
   begin: db.prepare('BEGIN IMMEDIATE'),
@@ -65,7 +82,8 @@ export class Committer {
   readonly #path: string
   readonly #options: CommitterOptions
   readonly #walFd: number
-  #queue: Entry[] = []
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #queue = new FairQueue<Entry>()
   #alone: Alone[] = []
   #fileFd: number | undefined
   #isClosed = false
@@ -80,17 +98,19 @@ export class Committer {
     this.db = db
     this.#path = path
     this.#options = options
+    this.#clock = options.clock ?? systemClock
     this.#walFd = openSync(`${path}-wal`, 'r+')
   }
 
   /**
    * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk rejects with 507 `insufficient_storage`.
+   * error; a full disk rejects with 507 `insufficient_storage`. Writes of one owner run in the order in which they came.
    */
-  write<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
+  write<T>(run: (tx: Tx) => NotAPromise<T>, { owner = SERVICE }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ run, resolve: resolve as (value: never) => void, reject, failed: false, after: [] })
+      const entry: Entry = { run, resolve: resolve as (value: never) => void, reject, failed: false, after: [] }
+      this.#queue.push(owner, entry, 0)
       this.#wake()
     })
   }
@@ -156,8 +176,9 @@ export class Committer {
 
   /** Resolves when everything written before the call is durable (or has failed). */
   async barrier(): Promise<void> {
-    // Groups run in order, so an empty write of now ends after all earlier ones.
-    await this.write(() => undefined).catch(() => undefined)
+    // Groups run in order, and so do the writes of an owner: empty ones of now end after all earlier ones.
+    const owners = new Set([SERVICE, ...this.#queue.owners()])
+    await Promise.allSettled([...owners].map((owner) => this.write(() => undefined, { owner })))
   }
 
   /** Waits for what is queued, copies the WAL into the database and closes both. */
@@ -178,10 +199,10 @@ export class Committer {
   }
 
   async #loop(): Promise<void> {
-    while ((this.#queue.length > 0 || this.#alone.length > 0) && !this.#broken) {
+    while ((this.#queue.size > 0 || this.#alone.length > 0) && !this.#broken) {
       if (this.#held) await this.#held
       if (this.#alone.length > 0) await this.#runAlone()
-      if (this.#queue.length === 0) continue
+      if (this.#queue.size === 0) continue
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
       if (group.length === 0) continue
@@ -200,7 +221,7 @@ export class Committer {
       this.#checkpointWhenLarge()
     }
     if (this.#broken) {
-      for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
+      for (const entry of this.#queue.remove(() => true)) entry.reject(this.#broken)
       for (const { reject } of this.#alone.splice(0)) reject(this.#broken)
     }
     this.#running = false
@@ -238,11 +259,17 @@ export class Committer {
     const taken: Entry[] = []
     try {
       statements.begin.run()
-      while (taken.length < MOST_PER_GROUP) {
-        const entry = this.#queue.shift()
-        if (!entry) break
+      const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
+      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MOST_PER_GROUP; ) {
+        const next = this.#queue.shift()
+        if (!next) break
+        const { item: entry, owner } = next
         taken.push(entry)
         this.#runEntry(entry, deltas)
+        const ranUntilMs = this.#clock.monotonicMs()
+        const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
+        this.#queue.charge(owner, owner === SERVICE ? costMs * SERVICE_COST_FRACTION : costMs)
+        nowMs = ranUntilMs
         if (!this.db.inTransaction) throw entry.error
       }
       if (deltas.size > 0) this.#options.flush?.(this.db, deltas)
@@ -250,7 +277,7 @@ export class Committer {
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
       // Nothing of the group is kept: whoever had not failed by itself fails with it.
-      for (const entry of taken.length > 0 ? taken : this.#queue.splice(0)) {
+      for (const entry of taken.length > 0 ? taken : this.#queue.remove(() => true)) {
         entry.reject(entry.failed ? storageError(entry.error) : storageError(error))
       }
       return []
