@@ -156,7 +156,6 @@ const settings = {
     1_000_000_000,
     'Recipients of sandbox mail of one account with its sub-accounts in a day (UTC).',
   ),
-  maxBatchRecipients: integer(5000, 500, 1_000_000, 'Most recipients of all emails of one batch together.'),
   webhookConcurrency: integer(
     10,
     1,

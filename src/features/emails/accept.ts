@@ -7,6 +7,7 @@ import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared, readTogether } from '#platform/db/open.ts'
 import { quotaLeft, takeQuota } from '../accounts/accounts.ts'
+import { requireSandbox, takeSandbox } from '../accounts/sandbox-limit.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { startRendering } from '../templates/render.ts'
@@ -80,6 +81,7 @@ export async function acceptEmail(
   })
   if (before.replay) return durable(app, before.replay)
   const { account, sandbox, streamId } = before.sendable
+  if (sandbox) requireSandbox(app, app.db, actor.accountId, given.recipients.length)
   await requireDiskSpace(app)
   await requireQuota(
     app,
@@ -91,7 +93,7 @@ export async function acceptEmail(
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
   const owner = tenantOf(app.db, actor.accountId)
-  const content = await storeContent(app, draft, draft.attachments.length > 0 ? owner : undefined)
+  const content = await storeContent(app, draft, { owner, isLarge: draft.attachments.length > 0 })
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): Accepted => {
     const earlier = findReplay(app, actor, draft.idempotency)
@@ -101,6 +103,7 @@ export async function acceptEmail(
     }
     const context = requireSendable(app, actor, draft)
     const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
+    if (context.sandbox) takeSandbox(app, tx, actor.accountId, draft.recipients.length)
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
     const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
     const placement = { ...context, suppressions, quotaMonth, operationId: null }

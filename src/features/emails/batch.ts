@@ -2,13 +2,13 @@
  * @module Accepts a batch: each email checked by itself, all accepted ones in one transaction with their operation. Quota is taken for the batch
  * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { requireSandbox, takeSandbox } from '../accounts/sandbox-limit.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
@@ -40,7 +40,12 @@ interface CheckedItem {
   readonly draft: Draft | undefined
 }
 
-interface StoredItem extends CheckedItem {
+interface ResolvedItem extends CheckedItem {
+  /** What `suppressionsOf` says of its recipients. Delivery asks again. */
+  readonly suppressions: readonly (string | undefined)[]
+}
+
+interface StoredItem extends ResolvedItem {
   readonly content: StoredContent | undefined
 }
 
@@ -54,10 +59,8 @@ export async function acceptBatch(
   const replyKey = replyKeyOf(input.idempotencyKey, input.emails)
   const replay = replyKey && findReply<BatchResponse>(app.db, actor, replyKey)
   if (replay) return durable(app, replay)
-  const named = sumRecipients(input.emails)
-  requireFewRecipients(app.config, named)
   admit()
-  app.work.spend(actor.accountId, named)
+  app.work.spend(actor.accountId, sumRecipients(input.emails))
   const owner = tenantOf(app.db, actor.accountId)
   const account = sendingAccount(app.config, app.db, actor.accountId)
   requireSending(account)
@@ -80,16 +83,19 @@ export async function acceptBatch(
   await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRendering(app)
   const rendered = await renderItems(app, actor, checked, rendering, errors)
+  const placed = await placeInTurns(app, actor, rendered, owner)
   if (hasNew) {
-    const placed = readTogether(app.db, () => place(app, actor, rendered, []))
-    await requireQuota(
-      app,
-      account,
-      sumToCount(placed, ({ item }) => item.draft?.recipients.length ?? 0),
-      () => sumToCount(withSuppressions(app.db, actor, placed), unsuppressed),
+    requireSandbox(app, app.db, actor.accountId, sumNew(placed.filter(isSandbox), countNamed))
+    const counted = placed.filter((entry) => !isSandbox(entry))
+    await requireQuota(app, account, sumNew(counted, countNamed), () =>
+      sumNew(counted, ({ item }) => unsuppressed(item)),
     )
   }
-  const items = await storeItems(app, rendered, owner)
+  const items = await storeItems(
+    app,
+    placed.map(({ item }) => item),
+    owner,
+  )
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
   const write = (tx: Tx): BatchResponse => {
     const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
@@ -115,22 +121,12 @@ function sumRecipients(emails: readonly unknown[]): number {
   return sum
 }
 
-/** A batch is written in one transaction, and nobody else writes meanwhile. */
-function requireFewRecipients({ maxBatchRecipients }: App['config'], recipients: number): void {
-  if (recipients > maxBatchRecipients)
-    throw invalid(
-      'emails',
-      `The emails of the batch have ${recipients} recipients together; at most ${maxBatchRecipients} are allowed. Send several batches.`,
-      'too_many_recipients',
-    )
-}
-
-async function storeItems(app: App, items: readonly CheckedItem[], owner: number): Promise<StoredItem[]> {
+async function storeItems(app: App, items: readonly ResolvedItem[], owner: number): Promise<StoredItem[]> {
   const stored = await Promise.allSettled(
     items.map(
       async (item): Promise<StoredItem> => ({
         ...item,
-        content: item.draft && (await storeContent(app, item.draft, owner)),
+        content: item.draft && (await storeContent(app, item.draft, { owner, isLarge: true })),
       }),
     ),
   )
@@ -157,10 +153,14 @@ async function requireQuotaForOne(
   const placed = readTogether(app.db, () => place(app, actor, checked, []))
   const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
   const least = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
-  await requireQuota(app, account, least(counted.map(({ item }) => item.draft?.recipients.length ?? 0)), () =>
+  await requireQuota(app, account, least(counted.map(countNamed)), () =>
     least(
-      withSuppressions(app.db, actor, counted)
-        .map(unsuppressed)
+      counted
+        .map(({ item: { draft }, placement }) =>
+          draft && placement
+            ? unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, placement.streamId) })
+            : 0,
+        )
         .filter((recipients) => recipients > 0),
     ),
   )
@@ -248,19 +248,36 @@ function place<T extends CheckedItem>(
   return placed
 }
 
-/** The same items, each with what `suppressionsOf` says of its recipients; nothing for what becomes no email. */
-const withSuppressions = <T extends CheckedItem>(db: Database, actor: Actor, placed: readonly Placed<T>[]) =>
-  placed.map(({ item, placement }) => ({
-    item,
-    placement,
-    suppressions: item.draft && placement ? suppressionsOf(db, actor, item.draft, placement.streamId) : [],
-  }))
-
 /**
- * The sum of `count` over all items that become emails, sandbox mail left out: what the quota counts. Of two items with one key the second
- * returns the first, and counts nothing.
+ * Where each item goes, with the suppressions of its recipients: outside of the transaction, because of all that is asked for a batch they take longest. An
+ * item that the database does not allow meanwhile stays, and the transaction refuses it.
  */
-function sumToCount<T extends Placed<CheckedItem>>(placed: readonly T[], count: (entry: T) => number): number {
+async function placeInTurns(
+  app: App,
+  actor: Actor,
+  items: readonly CheckedItem[],
+  owner: number,
+): Promise<Placed<ResolvedItem>[]> {
+  const placed: Placed<ResolvedItem>[] = []
+  await app.turns.forEach(
+    owner,
+    items,
+    (item) => {
+      const placement = place(app, actor, [item], [])[0]?.placement
+      const suppressions = item.draft && placement ? suppressionsOf(app.db, actor, item.draft, placement.streamId) : []
+      placed.push({ item: { ...item, suppressions }, placement })
+    },
+    (steps) => readTogether(app.db, steps),
+  )
+  return placed
+}
+
+const isSandbox = ({ placement }: Placed<CheckedItem>): boolean => placement?.sandbox === true
+
+const countNamed = ({ item }: Placed<CheckedItem>): number => item.draft?.recipients.length ?? 0
+
+/** The sum of `count` over all items that become emails. Of two items with one key the second returns the first, and counts nothing. */
+function sumNew<T extends Placed<CheckedItem>>(placed: readonly T[], count: (entry: T) => number): number {
   const seenKeys = new Set<string>()
   let recipients = 0
   for (const entry of placed) {
@@ -269,7 +286,7 @@ function sumToCount<T extends Placed<CheckedItem>>(placed: readonly T[], count: 
     const key = item.idempotency?.key
     if (key !== undefined && seenKeys.has(key)) continue
     if (key !== undefined) seenKeys.add(key)
-    if (!placement.sandbox) recipients += count(entry)
+    recipients += count(entry)
   }
   return recipients
 }
@@ -284,10 +301,14 @@ function insertBatch(
   total: number,
 ): BatchResponse {
   const errors = [...earlierErrors]
-  const placed = withSuppressions(tx.db, actor, place(app, actor, items, errors))
+  const placed = place(app, actor, items, errors)
   const refused = new Set(items).difference(new Set(placed.map(({ item }) => item)))
   for (const { content } of refused) if (content) dropContent(app, tx, { content: refsOf(content) })
-  const recipients = sumToCount(placed, unsuppressed)
+  takeSandbox(app, tx, actor.accountId, sumNew(placed.filter(isSandbox), countNamed))
+  const recipients = sumNew(
+    placed.filter((entry) => !isSandbox(entry)),
+    ({ item }) => unsuppressed(item),
+  )
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
@@ -301,7 +322,7 @@ function insertBatch(
       ? `${errors.length} of ${total} emails were not accepted; the first: ${errors[0].error}`
       : null,
   })
-  const data = placed.map(({ item: { draft, content, idempotency }, placement, suppressions }): SendResponse => {
+  const data = placed.map(({ item: { draft, content, idempotency, suppressions }, placement }): SendResponse => {
     const replay = findReplay(app, actor, idempotency)
     if (replay && content) dropContent(app, tx, { content: refsOf(content) })
     if (replay) return replay.response

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
-import { type Committer, type CommitterOptions, storageError } from '../db/commit.ts'
+import { type Committer, type CommitterOptions, storageError, type WriteOptions } from '../db/commit.ts'
 import { prepared } from '../db/open.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
@@ -61,6 +61,10 @@ export interface FinishedFile {
   readonly sizeBytes: number
 }
 
+export interface PutOptions extends WriteOptions {
+  readonly inTurn?: ((pack: () => PackedPart) => Promise<PackedPart>) | undefined
+}
+
 export class ContentStore {
   readonly #folder: string
   readonly #onItsWay: OnItsWay
@@ -87,13 +91,9 @@ export class ContentStore {
 
   /**
    * Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
-   * @param inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
+   * @param options.inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
    */
-  async put(
-    parts: readonly Uint8Array[],
-    now: Millis,
-    inTurn?: (pack: () => PackedPart) => Promise<PackedPart>,
-  ): Promise<ContentRef[]> {
+  async put(parts: readonly Uint8Array[], now: Millis, { owner, inTurn }: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
@@ -105,7 +105,9 @@ export class ContentStore {
         fill(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
-      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)))
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), {
+        owner,
+      })
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     })

@@ -21,7 +21,7 @@ export interface Tx {
 
 export interface WriteOptions {
   /** Whose write it is: owners take turns by the time that their writes take, so that one with hundreds holds up himself only. Left out: the service's own. */
-  readonly owner?: Owner
+  readonly owner?: Owner | undefined
 }
 
 export interface CommitterOptions {

@@ -3,7 +3,7 @@ import { type Clock, giveWay } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
-import { allowLongWait, cutConnection, endLongWait, requestContext } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, requestContext, takeTurn } from './request-context.ts'
 
 /** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
 const HARMLESS: ReadonlySet<string> = new Set([
@@ -100,7 +100,7 @@ export function streamedDownload(
     throw error
   }
   allowLongWait(request)
-  const stream = pacedStream(app, slices, {
+  const stream = pacedStream({ clock: app.clock, takeTurn: () => takeTurn(request) }, slices, {
     over() {
       reservation.release()
       endLongWait(request)
@@ -133,7 +133,7 @@ export interface StreamEvents {
 
 /** Slices as a stream that reads on only when it is asked. Who asks after its end by `stalled` or `failed` gets an error. */
 export function pacedStream(
-  { clock }: Pick<Streaming, 'clock'>,
+  { clock, takeTurn = giveWay }: Pick<Streaming, 'clock'> & { readonly takeTurn?: () => Promise<void> },
   slices: Iterable<Uint8Array>,
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
@@ -158,7 +158,7 @@ export function pacedStream(
       async pull(controller) {
         stall.cancel()
         // A client that takes all at once would keep the event loop to itself.
-        await giveWay()
+        await takeTurn()
         if (isOver) return controller.error(new Error('the download is over'))
         const taken: Uint8Array[] = []
         let takenBytes = 0

@@ -248,7 +248,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       throwIfInvalid(rules.checkQuery?.(elysia.query))
       const owner = fairness && context.actor !== undefined ? fairness.ownerOf(context.actor as Actor) : undefined
       if (isReading(request.method)) {
-        if (rules.isList && owner !== undefined) await fairness?.turns.enter(owner)
+        if (!fairness || owner === undefined) return
+        context.takeTurn = () => fairness.turns.enter(owner, { isNew: false })
+        if (rules.isList) await fairness.turns.enter(owner)
         return
       }
       const sender = requiredScopes === undefined ? 'stranger' : 'authenticated'

@@ -78,9 +78,10 @@ export class FairTurns {
   /**
    * Resolves when the owner's turn comes, and leaves the rest of the turn of the event loop to what waits for it: for work that cannot be handed over as
    * a piece. Up to the next turn its time counts.
+   * @param options.isNew false: work that has begun, which is never refused
    */
-  enter(owner: Owner): Promise<void> {
-    return this.#add(owner, () => undefined, { isNew: true, endsTick: true })
+  enter(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
+    return this.#add(owner, () => undefined, { isNew, endsTick: true })
   }
 
   #add<T>(
