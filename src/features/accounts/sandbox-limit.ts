@@ -11,7 +11,7 @@ import { days } from '#platform/units.ts'
 import { counterAt, countNow } from '../events/record.ts'
 import { tenantOf } from './work-budget.ts'
 
-const METRIC = 'sandbox:day'
+const METRIC = 'accepted_sandbox'
 const DAY_MS = days(1)
 
 /** The counter of a day (UTC) has the day's first hour. */

@@ -85,10 +85,10 @@ export async function acceptBatch(
   const rendered = await renderItems(app, actor, checked, rendering, errors)
   const placed = await placeInTurns(app, actor, rendered, owner)
   if (hasNew) {
-    requireSandbox(app, app.db, actor.accountId, sumNew(placed.filter(isSandbox), countNamed))
-    const counted = placed.filter((entry) => !isSandbox(entry))
-    await requireQuota(app, account, sumNew(counted, countNamed), () =>
-      sumNew(counted, ({ item }) => unsuppressed(item)),
+    const added = withoutRepeats(placed)
+    requireSandbox(app, app.db, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
+    await requireQuota(app, account, sumOf(added.filter(isCounted), countNamed), () =>
+      sumOf(added.filter(isCounted), countUnsuppressed),
     )
   }
   const items = await storeItems(
@@ -272,24 +272,28 @@ async function placeInTurns(
   return placed
 }
 
+/** The items that become emails. Of two with one key the second returns the first, whichever of them is sandbox mail. */
+function withoutRepeats<T extends CheckedItem>(placed: readonly Placed<T>[]): Placed<T>[] {
+  const seenKeys = new Set<string>()
+  return placed.filter(({ item, placement }) => {
+    const key = item.idempotency?.key
+    if (!item.draft || !placement || (key !== undefined && seenKeys.has(key))) return false
+    if (key !== undefined) seenKeys.add(key)
+    return true
+  })
+}
+
 const isSandbox = ({ placement }: Placed<CheckedItem>): boolean => placement?.sandbox === true
+
+/** Whether the quota counts it. */
+const isCounted = (entry: Placed<CheckedItem>): boolean => !isSandbox(entry)
 
 const countNamed = ({ item }: Placed<CheckedItem>): number => item.draft?.recipients.length ?? 0
 
-/** The sum of `count` over all items that become emails. Of two items with one key the second returns the first, and counts nothing. */
-function sumNew<T extends Placed<CheckedItem>>(placed: readonly T[], count: (entry: T) => number): number {
-  const seenKeys = new Set<string>()
-  let recipients = 0
-  for (const entry of placed) {
-    const { item, placement } = entry
-    if (!item.draft || !placement) continue
-    const key = item.idempotency?.key
-    if (key !== undefined && seenKeys.has(key)) continue
-    if (key !== undefined) seenKeys.add(key)
-    recipients += count(entry)
-  }
-  return recipients
-}
+const countUnsuppressed = ({ item }: Placed<ResolvedItem>): number => unsuppressed(item)
+
+const sumOf = <T>(entries: readonly T[], count: (entry: T) => number): number =>
+  entries.reduce((sum, entry) => sum + count(entry), 0)
 
 /** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
 function insertBatch(
@@ -304,11 +308,9 @@ function insertBatch(
   const placed = place(app, actor, items, errors)
   const refused = new Set(items).difference(new Set(placed.map(({ item }) => item)))
   for (const { content } of refused) if (content) dropContent(app, tx, { content: refsOf(content) })
-  takeSandbox(app, tx, actor.accountId, sumNew(placed.filter(isSandbox), countNamed))
-  const recipients = sumNew(
-    placed.filter((entry) => !isSandbox(entry)),
-    ({ item }) => unsuppressed(item),
-  )
+  const added = withoutRepeats(placed)
+  takeSandbox(app, tx, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
+  const recipients = sumOf(added.filter(isCounted), countUnsuppressed)
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
