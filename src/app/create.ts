@@ -4,6 +4,7 @@
 import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireKnownPlans } from '#features/accounts/plans.ts'
+import { createWorkBudget } from '#features/accounts/work-budget.ts'
 import { compactSearch } from '#features/agent-mailboxes/search.ts'
 import { type Authenticator, createAuthenticator } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
@@ -63,7 +64,7 @@ const OUTGOING_DNS_EXCHANGES = 1024
 const SENDER_DNS_EXCHANGES = 1024
 
 /** Requests of one account that wait for their next piece of the event loop. */
-const MAX_PIECES_PER_OWNER = 64
+const MAX_PIECES_PER_OWNER = 1000
 const tooManyPieces = () =>
   tooMany('too_many_requests', 'Too many large requests of this account are in progress; wait for some of them.', 1)
 
@@ -126,6 +127,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const disk = options.disk ?? watchDisk(config, clock, log)
     const committerOptions: CommitterOptions = {
       disk,
+      clock,
       checkpointBytes: CHECKPOINT_BYTES,
       checkpoint: (path, mode) => checkpointer.run(path, mode),
       onBroken: (error) => {
@@ -196,6 +198,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       },
       memory: new MemoryBudget(config.memoryBudget),
       turns: new FairTurns({ clock, overload: tooManyPieces, maxPerOwner: MAX_PIECES_PER_OWNER }),
+      work: createWorkBudget({ clock, config, db }),
       resolver,
       freshResolver,
       createDkimKey: options.createDkimKey ?? generateDkimKey,

@@ -3,6 +3,7 @@
  */
 import type { AnyElysia } from 'elysia'
 import { accountRoutes } from '#features/account/routes.ts'
+import { tenantOf } from '#features/accounts/work-budget.ts'
 import { conversationRoutes } from '#features/agent-mailboxes/conversation-routes.ts'
 import { agentMailboxRoutes } from '#features/agent-mailboxes/routes.ts'
 import { createWaitingRooms } from '#features/agent-mailboxes/waiting.ts'
@@ -233,6 +234,12 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       )
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
+    fairness: {
+      turns: app.turns,
+      ownerOf: ({ accountId }) => tenantOf(app.db, accountId),
+      spendWork: ({ accountId }, units) => app.work.spend(accountId, units),
+      chargeWork: ({ accountId }, units) => app.work.charge(accountId, units),
+    },
     sessions: createSessionGate(app),
     routes: createRoutes(opened, { ...options, ending: ending.signal, later }),
   })

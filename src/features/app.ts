@@ -16,6 +16,7 @@ import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
+import type { WorkBudget } from './accounts/work-budget.ts'
 
 export interface App {
   readonly config: Config
@@ -38,6 +39,8 @@ export interface App {
   readonly memory: MemoryBudget
   /** Turns of the event loop for work of over some milliseconds, in pieces; the owner is the account's row id, or a network of a stranger. */
   readonly turns: FairTurns
+  /** How much work an account's requests may cause. */
+  readonly work: WorkBudget
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
   readonly freshResolver: Resolver

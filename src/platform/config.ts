@@ -143,6 +143,19 @@ const settings = {
     'Send requests a second of one account, long-term; plan unlimited has no bound.',
   ),
   sendBurst: integer(1000, 1, 1_000_000, 'Send requests that an account may make at once.'),
+  workPerSecond: integer(
+    20_000,
+    0,
+    100_000_000,
+    'Work that the requests of one account with its sub-accounts may cause a second, long-term: recipients accepted, rows written or read, and 4 KiB of bodies are 1 each; 0: no bound.',
+  ),
+  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause at once.'),
+  sandboxPerDay: integer(
+    10_000,
+    0,
+    1_000_000_000,
+    'Recipients of sandbox mail of one account with its sub-accounts in a day (UTC).',
+  ),
   webhookConcurrency: integer(
     10,
     1,

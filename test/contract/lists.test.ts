@@ -22,11 +22,16 @@ afterAll(() => service[Symbol.asyncDispose]())
 
 const LISTS = ROUTES.filter(({ paged }) => paged).map((route) => [nameOf(route), route] as const)
 
+const encoded = (json: string): string => Buffer.from(json).toString('base64url')
+
 describe.each(LISTS)('the list %s', (_, route) => {
   const page = async (query: string) => {
     const answer = await service.api('GET', `${route.path}${query}`)
     if (answer.status !== 200) throw new Error(`${query}: ${JSON.stringify(answer.body)}`)
-    return { rows: at(answer.body, 'data') as { id: string }[], pagination: at(answer.body, 'pagination') }
+    return {
+      rows: at(answer.body, 'data') as { id: string }[],
+      pagination: at(answer.body, 'pagination') as { page: number; next_cursor?: string },
+    }
   }
 
   test('has pages from 1, newest first, and empty ones past its end', async () => {
@@ -43,14 +48,50 @@ describe.each(LISTS)('the list %s', (_, route) => {
       [1_000_000, []],
     ] as const) {
       const { rows: shown, pagination } = await page(`?page=${number}&per_page=${perPage}`)
-      expect({ pagination, ids: ids(shown) }).toEqual({
-        pagination: { page: number, per_page: perPage, total, total_pages: 2 },
+      expect<unknown>({ pagination, ids: ids(shown) }).toEqual({
+        pagination: {
+          page: number,
+          per_page: perPage,
+          total,
+          total_pages: 2,
+          ...(number === 1 && { next_cursor: expect.any(String) }),
+        },
         ids: [...rows],
       })
     }
     const times = all.rows.map((row) => String(at(row, 'generated_at' in row ? 'generated_at' : 'created_at')))
     expect(times).toEqual(times.toSorted().reverse())
     expect(new Set(times).size).toBeGreaterThan(2)
+  })
+
+  test('has a cursor on each page but the last, and all of them together are the list', async () => {
+    const all = await page('?per_page=100')
+    expect(all.pagination).not.toHaveProperty('next_cursor')
+    const seen: unknown[] = []
+    const pages: unknown[] = []
+    for (let query: string | undefined = '?per_page=1'; query !== undefined; ) {
+      const { rows, pagination } = await page(query)
+      seen.push(...rows)
+      pages.push(pagination.page)
+      const cursor = pagination.next_cursor
+      query = cursor === undefined ? undefined : `?per_page=1&cursor=${cursor}`
+    }
+    expect(seen).toEqual(all.rows)
+    expect(pages).toEqual(all.rows.map((_row, index) => index + 1))
+  })
+
+  test('refuses what is no cursor, and a cursor beside a page', async () => {
+    const next = String((await page('?per_page=1')).pagination.next_cursor)
+    const texts = [
+      '',
+      'x',
+      '%00',
+      'a'.repeat(5000),
+      ...['{}', '[]', '[-1]', '[1.5,2]', '["1"]', '[1,null]'].map(encoded),
+    ]
+    for (const text of texts)
+      expectRefusal(await service.api('GET', `${route.path}?cursor=${text}`), 422, 'validation_failed', 'cursor')
+    expectRefusal(await service.api('GET', `${route.path}?cursor=${next}&page=1`), 422, 'validation_failed', 'page')
   })
 
   test('refuses a page below 1 and anything but 1 to 100 rows', async () => {

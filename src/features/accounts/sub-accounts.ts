@@ -4,6 +4,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { type Account, findAccount } from './accounts.ts'
 import type { Plan } from './plans.ts'
@@ -32,14 +33,9 @@ export function findSubAccount(config: Config, db: Database, parentId: number, u
 }
 
 /** Newest first, of those with a row id below `below` where it is given. */
-export const listSubAccounts = (
-  config: Config,
-  db: Database,
-  parentId: number,
-  page: { readonly limit: number; readonly offset?: number; readonly below?: number },
-): Account[] =>
+export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
   sql(db)
-    .page.all(parentId, page.below ?? Number.MAX_SAFE_INTEGER, page.limit, page.offset ?? 0)
+    .page.all(parentId, belowId(page), page.limit, page.offset)
     .flatMap(({ id }) => findAccount(config, db, id) ?? [])
 
 export const countSubAccounts = (db: Database, parentId: number): number => sql(db).count.get(parentId)?.n ?? 0

@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndText, type RowWindow } from '#platform/db/row-window.ts'
 import type { Mailbox } from './mailboxes.ts'
 
 export interface Contact {
@@ -21,8 +22,8 @@ const sql = prepared((db) => ({
     'UPDATE mailbox_contacts SET message_count = message_count - 1 WHERE mailbox_id = ? AND address = ?',
   ),
   dropEmpty: db.prepare('DELETE FROM mailbox_contacts WHERE mailbox_id = ? AND address = ? AND message_count = 0'),
-  page: db.prepare<Contact, [number, number, number]>(
-    `SELECT address, name, message_count AS messageCount, last_message_at AS lastMessageAt FROM mailbox_contacts WHERE mailbox_id = ?
+  page: db.prepare<Contact, [number, number, string, number, number]>(
+    `SELECT address, name, message_count AS messageCount, last_message_at AS lastMessageAt FROM mailbox_contacts WHERE mailbox_id = ? AND (last_message_at, address) < (?, ?)
      ORDER BY last_message_at DESC, address DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM mailbox_contacts WHERE mailbox_id = ?'),
@@ -45,8 +46,8 @@ export function uncountContact(tx: Tx, mailboxId: number, address: string): void
 export const listContacts = (
   db: Database,
   mailbox: Pick<Mailbox, 'id'>,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { contacts: Contact[]; total: number } => ({
-  contacts: sql(db).page.all(mailbox.id, page.limit, page.offset),
+  contacts: sql(db).page.all(mailbox.id, ...belowTimeAndText(page), page.limit, page.offset),
   total: sql(db).count.get(mailbox.id)?.n ?? 0,
 })

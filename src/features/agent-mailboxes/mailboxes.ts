@@ -7,6 +7,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -73,8 +74,8 @@ const sql = prepared((db) => ({
     `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
      AND m.local_part = ? AND m.deleted_at IS NULL`,
   ),
-  page: db.prepare<Mailbox, [number, number, number]>(
-    `${SELECT} WHERE m.id IN (SELECT id FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?)
+  page: db.prepare<Mailbox, [number, number, number, number]>(
+    `${SELECT} WHERE m.id IN (SELECT id FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY m.id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>(
@@ -145,9 +146,9 @@ export function findMailbox(db: Database, domain: string, localPart: string): Ma
 export const listMailboxes = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { mailboxes: Mailbox[]; total: number } => ({
-  mailboxes: sql(db).page.all(accountId, page.limit, page.offset),
+  mailboxes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 

@@ -7,7 +7,7 @@ import { attachmentAt, attachmentWire } from '#features/received-parts.ts'
 import { type RawMessage, rawDownload } from '#features/received-raw.ts'
 import { notFound } from '#platform/errors.ts'
 import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { ListOf, One } from '#platform/http/schemas.ts'
 import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -40,7 +40,11 @@ export const messageRoutes = (app: App) =>
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const slice = sliceOf(query)
         const { messages, total } = listMessages(app.db, mailbox, query.status ?? 'all', slice)
-        return list(await listedMessagesWire(app, messages, mailbox), { ...slice, total })
+        return list(
+          await listedMessagesWire(app, messages, mailbox),
+          { ...slice, total },
+          timeKey(messages, ({ createdAt }) => createdAt),
+        )
       },
       {
         params: ofMailbox,

@@ -5,6 +5,7 @@ import { type KeptAttachment, listedAttachments } from '#features/received-parts
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
@@ -83,16 +84,20 @@ const SELECT_LISTED = selectWith(listedAttachments('m.attachments'))
 
 /** The page is found by index alone, then joined. An id grows with created_at. */
 const PAGE = (index: string, where: string) =>
-  `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where}
+  `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
 
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
   listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
-  all: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
-  unread: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_unread', ' AND read_at IS NULL')),
-  read: db.prepare<Row, [number, number, number]>(PAGE('mailbox_messages_read', ' AND read_at IS NOT NULL')),
+  all: db.prepare<Row, [number, number, number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
+  unread: db.prepare<Row, [number, number, number, number, number]>(
+    PAGE('mailbox_messages_unread', ' AND read_at IS NULL'),
+  ),
+  read: db.prepare<Row, [number, number, number, number, number]>(
+    PAGE('mailbox_messages_read', ' AND read_at IS NOT NULL'),
+  ),
   ofThread: db.prepare<Row, [number, number, number]>(
     `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
   ),
@@ -136,23 +141,24 @@ export function messageById(db: Database, id: number): MailboxMessage | undefine
 export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
 
-interface Slice {
-  readonly limit: number
-  readonly offset: number
-}
-
 /** A page of the received messages, newest first. */
 export function listMessages(
   db: Database,
   mailbox: Mailbox,
   status: MessageStatus,
-  { limit, offset }: Slice,
+  page: RowWindow,
 ): { messages: MailboxMessage[]; total: number } {
   const { messageCount, unreadCount } = mailbox
   const total = { all: messageCount, unread: unreadCount, read: messageCount - unreadCount }[status]
+  const { limit, offset } = page
   // Past the end nothing is looked for: an offset is walked.
   if (offset >= total) return { messages: [], total }
-  return { messages: sql(db)[status].all(mailbox.id, limit, offset).map(messageOf), total }
+  return {
+    messages: sql(db)
+      [status].all(mailbox.id, ...belowTimeAndId(page), limit, offset)
+      .map(messageOf),
+    total,
+  }
 }
 
 /** Messages that have all the words, received and sent, newest first. Throws 422 for what is no search. */
@@ -160,7 +166,7 @@ export function searchMessages(
   db: Database,
   mailbox: Pick<Mailbox, 'id'>,
   text: string,
-  { limit, offset }: Slice,
+  { limit, offset }: RowWindow,
 ): { messages: MailboxMessage[]; total: number } {
   const ids = findMessages(db, mailbox.id, text)
   const messages = ids.slice(offset, offset + limit).flatMap((id) => {
@@ -175,7 +181,7 @@ export function searchMessages(
 export const messagesOfThread = (
   db: Database,
   thread: Pick<Thread, 'id'>,
-  { limit, offset }: Slice,
+  { limit, offset }: RowWindow,
 ): MailboxMessage[] => sql(db).ofThread.all(thread.id, limit, offset).map(messageOf)
 
 export interface MailboxAnalytics {

@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one, timeKey } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
+import { ListOf, One, requireReachable } from '#platform/http/schemas.ts'
 import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
 import { consumerRoutes } from './consumer-routes.ts'
 import { listContacts } from './contacts.ts'
@@ -49,7 +49,7 @@ const mailboxRoutes = (app: App) =>
       ({ actor, query }) => {
         const slice = sliceOf(query)
         const { mailboxes, total } = listMailboxes(app.db, actor.accountId, slice)
-        return list(mailboxes.map(mailboxWire), { ...slice, total })
+        return list(mailboxes.map(mailboxWire), { ...slice, total }, idKey(mailboxes))
       },
       {
         query: SliceQuery,
@@ -108,6 +108,7 @@ const insightRoutes = (app: App) =>
         return list(
           threads.map((thread) => threadWire(thread, mailbox)),
           { ...slice, total },
+          timeKey(threads, ({ lastMessageAt }) => lastMessageAt),
         )
       },
       {
@@ -127,7 +128,9 @@ const insightRoutes = (app: App) =>
       async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const thread = getThread(app.db, mailbox, params.tid)
-        const messages = messagesOfThread(app.db, thread, sliceOf(query))
+        const slice = sliceOf(query)
+        requireReachable(slice, thread.messageCount)
+        const messages = messagesOfThread(app.db, thread, slice)
         return one({
           ...threadWire(thread, mailbox),
           messages: await threadMessagesWire(app, messages, mailbox),
@@ -151,7 +154,8 @@ const insightRoutes = (app: App) =>
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const slice = sliceOf(query)
         const { contacts, total } = listContacts(app.db, mailbox, slice)
-        return list(contacts.map(contactWire), { ...slice, total })
+        const last = contacts.at(-1)
+        return list(contacts.map(contactWire), { ...slice, total }, last && [last.lastMessageAt, last.address])
       },
       {
         params: ofMailbox,

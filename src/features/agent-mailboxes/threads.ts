@@ -7,6 +7,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
@@ -42,8 +43,8 @@ const sql = prepared((db) => ({
   byUuid: db.prepare<Thread, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM mailbox_threads WHERE uuid = ? AND mailbox_id = ?`,
   ),
-  page: db.prepare<Thread, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Thread, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? AND (last_message_at, id) < (?, ?) ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
   ),
   sent: db.prepare<{ id: number; uuid: Uint8Array; threadId: number }, [number, string, number]>(
     'SELECT id, uuid, thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? AND email_id = ?',
@@ -117,9 +118,9 @@ export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string
 export const listThreads = (
   db: Database,
   mailbox: Pick<Mailbox, 'id' | 'threadCount'>,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { threads: Thread[]; total: number } => ({
-  threads: sql(db).page.all(mailbox.id, page.limit, page.offset),
+  threads: sql(db).page.all(mailbox.id, ...belowTimeAndId(page), page.limit, page.offset),
   total: mailbox.threadCount,
 })
 

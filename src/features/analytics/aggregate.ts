@@ -70,7 +70,11 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
   let count = 1
   // By id, not by position: some may be made or deleted meanwhile.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
-    const page = listSubAccounts(app.config, app.db, own.id, { limit: PAGE, below })
+    const page = listSubAccounts(app.config, app.db, own.id, {
+      limit: PAGE,
+      offset: 0,
+      after: below === undefined ? undefined : [below],
+    })
     for (const { id, uuid, name } of page) {
       await giveWay()
       const figures = figuresOf(app.db, id, period)

@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 export interface StoredAuditEntry {
@@ -44,8 +45,8 @@ const walk = (condition: string): string =>
   `SELECT id FROM audit_logs WHERE account_id = ?1 ${condition} AND id < ?3 ORDER BY id DESC LIMIT ?4`
 
 const sql = prepared((db) => ({
-  page: db.prepare<StoredAuditEntry, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<StoredAuditEntry, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM audit_logs WHERE account_id = ?'),
   byId: db.prepare<StoredAuditEntry, [number]>(`SELECT ${COLUMNS} FROM audit_logs WHERE id = ?`),
@@ -82,17 +83,19 @@ export async function listAuditEntries(
   db: Database,
   accountId: number,
   filter: AuditFilter,
-  page: { limit: number; offset: number },
+  page: RowWindow,
+  takeTurn: () => Promise<void> = giveWay,
 ): Promise<{ entries: StoredAuditEntry[]; total: number }> {
   const statements = sql(db)
   if (Object.values(filter).every((value) => value === undefined))
     return {
-      entries: statements.page.all(accountId, page.limit, page.offset),
+      entries: statements.page.all(accountId, belowId(page), page.limit, page.offset),
       total: statements.count.get(accountId)?.n ?? 0,
     }
   const { above, below } = idRange(db, filter)
   const { next, isExact } = walkerOf(db, accountId, filter)
   const values = filterValues(filter)
+  const belowPage = belowId(page)
   const ids: number[] = []
   let total = 0
   let cursor = below
@@ -100,13 +103,13 @@ export async function listAuditEntries(
     const slice = next(cursor, SLICE).filter(({ id }) => id > above)
     for (const { id } of slice) {
       if (!isExact && !statements.fits.get(id, ...values)) continue
-      if (total >= page.offset && ids.length < page.limit) ids.push(id)
+      if (id < belowPage && total >= page.offset && ids.length < page.limit) ids.push(id)
       total++
     }
     const last = slice.at(-1)
     if (!last || slice.length < SLICE) break
     cursor = last.id
-    await giveWay()
+    await takeTurn()
   }
   return { entries: ids.flatMap((id) => statements.byId.get(id) ?? []), total }
 }

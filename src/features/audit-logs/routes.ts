@@ -4,7 +4,8 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { dateFields, datesOf } from '#platform/http/date-filter.ts'
-import { list } from '#platform/http/envelope.ts'
+import { idKey, list } from '#platform/http/envelope.ts'
+import { takeTurn } from '#platform/http/request-context.ts'
 import { ListOf, OneOf, PAGE_FIELDS, pageOf } from '#platform/http/schemas.ts'
 import { AuditLogRecord, auditLogWire } from './model.ts'
 import { type AuditFilter, listAuditEntries } from './read.ts'
@@ -37,15 +38,15 @@ const filterOf = (query: Static<typeof AuditLogQuery>): AuditFilter => ({
 export const auditLogRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/audit-logs' }).use(authenticated).get(
     '/',
-    async ({ actor, query }) => {
+    async ({ actor, query, request }) => {
       const page = pageOf(query)
-      const { entries, total } = await listAuditEntries(app.db, actor.accountId, filterOf(query), {
-        limit: page.perPage,
-        offset: page.offset,
-      })
+      const { entries, total } = await listAuditEntries(app.db, actor.accountId, filterOf(query), page, () =>
+        takeTurn(request),
+      )
       return list(
         entries.map((entry) => auditLogWire(entry, actor.accountUuid)),
         { ...page, total },
+        idKey(entries),
       )
     },
     {

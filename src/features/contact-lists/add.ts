@@ -3,13 +3,13 @@
  * welcome) is scheduled in its transaction. Files are `importer.ts`, forms `subscribe.ts`.
  */
 import type { Actor, App } from '#features/app.ts'
-import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'
 import type { Check } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
 import { type ContactList, getList } from '../contacts/lists.ts'
@@ -154,30 +154,34 @@ export async function addContacts(
   const list = getList(app.db, actor.accountId, listId)
   if (given.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
   requireAddable(app, list, isConfirmed)
+  app.work.spend(actor.accountId, given.length)
+  const owner = tenantOf(app.db, actor.accountId)
   const errors: Added['errors'] = []
   let inserted = 0
   for (let from = 0; from < given.length; from += SLICE) {
     const checked: CheckedContact[] = []
-    for (const [offset, item] of given.slice(from, from + SLICE).entries()) {
+    await app.turns.forEach(owner, given.slice(from, from + SLICE).entries(), ([offset, item]) => {
       const result = checkItem(app, item, faultsOf)
       if (typeof result === 'string') errors.push({ index: from + offset, error: result })
       else checked.push(result)
-    }
-    await giveWay()
-    inserted += await app.commit.write((tx) => {
-      const list = getList(tx.db, actor.accountId, listId)
-      // The last verified domain may have gone in between.
-      requireAddable(app, list, isConfirmed)
-      if (from === 0)
-        audit(app, tx, actor, {
-          action: 'contact.imported',
-          resourceType: 'contact_list',
-          resourceId: formatUuid(list.uuid),
-          metadata: { contacts: given.length, confirmed: isConfirmed },
-        })
-      const options = { isConfirmed, isBulk: true }
-      return checked.filter((contact) => addInTransaction(app, tx, list, contact, options) !== undefined).length
     })
+    inserted += await app.commit.write(
+      (tx) => {
+        const list = getList(tx.db, actor.accountId, listId)
+        // The last verified domain may have gone in between.
+        requireAddable(app, list, isConfirmed)
+        if (from === 0)
+          audit(app, tx, actor, {
+            action: 'contact.imported',
+            resourceType: 'contact_list',
+            resourceId: formatUuid(list.uuid),
+            metadata: { contacts: given.length, confirmed: isConfirmed },
+          })
+        const options = { isConfirmed, isBulk: true }
+        return checked.filter((contact) => addInTransaction(app, tx, list, contact, options) !== undefined).length
+      },
+      { owner },
+    )
   }
   const duplicates = given.length - errors.length - inserted
   return { data: { inserted, duplicates, total_requested: given.length }, errors }

@@ -9,6 +9,7 @@ import { streamedDownload } from '#platform/http/download.ts'
 import { one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { One, OneOf, Uuid } from '#platform/http/schemas.ts'
+import { EXPORT_WORK_UNITS } from '../accounts/work-budget.ts'
 import { getList } from '../contacts/lists.ts'
 import { CONTACT_STATUSES } from '../contacts/status.ts'
 import { exportPieces } from './export.ts'
@@ -72,6 +73,7 @@ export const contactFileRoutes = (app: App) =>
       '/:id/contacts/export',
       ({ actor, params, query, request }) => {
         const list = getList(app.db, actor.accountId, params.id)
+        app.work.spend(actor.accountId, EXPORT_WORK_UNITS)
         return streamedDownload(app, request, () => exportPieces(app.db, list.id, query.status), {
           contentType: `${CSV_TYPE}; charset=utf-8`,
           filename: 'contacts.csv',

@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
 import { type OperationProgress, progressOperation } from '../operations/operations.ts'
 import { addInTransaction } from './add.ts'
@@ -48,8 +49,11 @@ export function startImporter(app: App): DueLoop {
       files.set(job.id, file)
     }
     const slice = await file.readSlice(job)
-    const lines = slice.records.map((record) => ({ line: record.line, said: contactOf(record, file.head, app.config) }))
-    const isOver = await app.commit.write((tx) => importSlice(app, tx, job, slice, lines))
+    const owner = tenantOf(app.db, job.accountId)
+    const lines = await app.turns.resume(owner, () =>
+      slice.records.map((record) => ({ line: record.line, said: contactOf(record, file.head, app.config) })),
+    )
+    const isOver = await app.commit.write((tx) => importSlice(app, tx, job, slice, lines), { owner })
     if (isOver) await end(job)
   }
 

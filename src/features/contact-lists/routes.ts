@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { checkOf } from '#platform/http/validation.ts'
@@ -51,10 +51,11 @@ export const contactListRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { lists, total } = listsOf(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { lists, total } = listsOf(app.db, actor.accountId, page)
         return list(
           lists.map((row) => listRowWire(app.db, row, actor.accountUuid)),
           { ...page, total },
+          idKey(lists),
         )
       },
       {
@@ -135,10 +136,11 @@ export const contactListRoutes = (app: App) => {
       ({ actor, params, query }) => {
         const page = pageOf(query)
         const of = getList(app.db, actor.accountId, params.id)
-        const { contacts, total } = contactsOfList(app.db, of, query, { limit: page.perPage, offset: page.offset })
+        const { contacts, total } = contactsOfList(app.db, of, query, page)
         return list(
           contacts.map((contact) => contactWire(contact, of, actor.accountUuid)),
           { ...page, total },
+          idKey(contacts),
         )
       },
       {

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { type ContactStatus, contactCount, contactStatusCode, contactStatusName } from './status.ts'
@@ -40,11 +41,11 @@ const sql = prepared((db) => ({
   byAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
   ),
-  page: db.prepare<Row, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_list WHERE list_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_list WHERE list_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
-  pageOfStatus: db.prepare<Row, [number, number, number, number]>(
-    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_status WHERE list_id = ? AND status = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  pageOfStatus: db.prepare<Row, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_status WHERE list_id = ? AND status = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
 }))
 
@@ -73,8 +74,9 @@ export function contactsOfList(
   db: Database,
   list: { readonly id: number; readonly accountId: number },
   { status, email }: ContactFilter,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { contacts: Contact[]; total: number } {
+  const { limit, offset } = page
   if (email !== undefined) {
     const contact = findContact(db, list.id, email)
     const found = contact && (status === undefined || contact.status === status) ? [contact] : []
@@ -85,7 +87,7 @@ export function contactsOfList(
   if (offset >= total) return { contacts: [], total }
   const rows =
     status === undefined
-      ? sql(db).page.all(list.id, limit, offset)
-      : sql(db).pageOfStatus.all(list.id, contactStatusCode(status), limit, offset)
+      ? sql(db).page.all(list.id, belowId(page), limit, offset)
+      : sql(db).pageOfStatus.all(list.id, contactStatusCode(status), belowId(page), limit, offset)
   return { contacts: rows.map(contactOf), total }
 }

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
@@ -56,9 +57,9 @@ const sql = prepared((db) => ({
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
   ),
   // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
-  page: db.prepare<Row & { isTruncated: number }, [number, number, number]>(
+  page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists WHERE id IN (SELECT id FROM contact_lists INDEXED BY contact_lists_name
-     WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
+     WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
@@ -94,10 +95,10 @@ export function listById(db: Database, rowId: number): ContactList | undefined {
 export const listsOf = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { lists: ListedContactList[]; total: number } => ({
   lists: sql(db)
-    .page.all(accountId, page.limit, page.offset)
+    .page.all(accountId, belowId(page), page.limit, page.offset)
     .map((row) => ({ ...listOf(row), isTruncated: row.isTruncated !== 0 })),
   total: countLists(db, accountId),
 })

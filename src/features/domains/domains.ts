@@ -8,6 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { requireRoom } from '../accounts/limits.ts'
@@ -74,8 +75,8 @@ const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
-  page: db.prepare<Row, [number, number, number]>(
-    `${SELECT} AND account_id = ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} AND account_id = ? AND domains.id < ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL',
@@ -169,13 +170,9 @@ export function findDomainByName(db: Database, accountId: number, domain: string
   return row ? domainOf(row) : undefined
 }
 
-export function listDomains(
-  db: Database,
-  accountId: number,
-  page: { limit: number; offset: number },
-): { domains: Domain[]; total: number } {
+export function listDomains(db: Database, accountId: number, page: RowWindow): { domains: Domain[]; total: number } {
   return {
-    domains: sql(db).page.all(accountId, page.limit, page.offset).map(domainOf),
+    domains: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(domainOf),
     total: sql(db).count.get(accountId)?.n ?? 0,
   }
 }

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
 import {
@@ -38,10 +38,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { domains, total } = listDomains(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { domains, total } = listDomains(app.db, actor.accountId, page)
         return list(
           domains.map((domain) => domainWire(app.config, domain)),
           { ...page, total },
+          idKey(domains),
         )
       },
       {

@@ -7,6 +7,8 @@ import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared, readTogether } from '#platform/db/open.ts'
 import { quotaLeft, takeQuota } from '../accounts/accounts.ts'
+import { requireSandbox, takeSandbox } from '../accounts/sandbox-limit.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { startRendering } from '../templates/render.ts'
 import { type Draft, draftOf } from './draft.ts'
@@ -46,7 +48,15 @@ export async function acceptRequest(
 ): Promise<Accepted> {
   const replay = findReplay(app, actor, idempotencyOf(request, idempotencyHeader))
   if (replay) return durable(app, replay)
-  return acceptEmail(app, actor, draftOf(app, request, idempotencyHeader), admit)
+  const draft = () => draftOf(app, request, idempotencyHeader)
+  // Attachments take milliseconds to decode.
+  const isLarge = (request.attachments?.length ?? 0) > 0
+  return acceptEmail(
+    app,
+    actor,
+    isLarge ? await app.turns.run(tenantOf(app.db, actor.accountId), draft) : draft(),
+    admit,
+  )
 }
 
 /**
@@ -65,11 +75,13 @@ export async function acceptEmail(
     const replay = findReplay(app, actor, given.idempotency)
     if (replay) return { replay }
     admit()
+    app.work.spend(actor.accountId, given.recipients.length)
     const sendable = requireSendable(app, actor, given)
     return { sendable, left: quotaLeft(app.db, sendable.account, app.clock.now()) }
   })
   if (before.replay) return durable(app, before.replay)
   const { account, sandbox, streamId } = before.sendable
+  if (sandbox) requireSandbox(app, app.db, actor.accountId, given.recipients.length)
   await requireDiskSpace(app)
   await requireQuota(
     app,
@@ -80,7 +92,8 @@ export async function acceptEmail(
   )
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
-  const content = await storeContent(app, draft)
+  const owner = tenantOf(app.db, actor.accountId)
+  const content = await storeContent(app, draft, { owner, isLarge: draft.attachments.length > 0 })
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): Accepted => {
     const earlier = findReplay(app, actor, draft.idempotency)
@@ -90,6 +103,7 @@ export async function acceptEmail(
     }
     const context = requireSendable(app, actor, draft)
     const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
+    if (context.sandbox) takeSandbox(app, tx, actor.accountId, draft.recipients.length)
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
     const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
     const placement = { ...context, suppressions, quotaMonth, operationId: null }
@@ -97,7 +111,7 @@ export async function acceptEmail(
     also(tx, response)
     return { response, replayed: false, mismatch: false }
   }
-  return referTo(app, refs, () => app.commit.write(write))
+  return referTo(app, refs, () => app.commit.write(write, { owner }))
 }
 
 /** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */

@@ -2,13 +2,14 @@
  * @module Accepts a batch: each email checked by itself, all accepted ones in one transaction with their operation. Quota is taken for the batch
  * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
  */
-import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { requireSandbox, takeSandbox } from '../accounts/sandbox-limit.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
@@ -39,7 +40,12 @@ interface CheckedItem {
   readonly draft: Draft | undefined
 }
 
-interface StoredItem extends CheckedItem {
+interface ResolvedItem extends CheckedItem {
+  /** What `suppressionsOf` says of its recipients. Delivery asks again. */
+  readonly suppressions: readonly (string | undefined)[]
+}
+
+interface StoredItem extends ResolvedItem {
   readonly content: StoredContent | undefined
 }
 
@@ -54,34 +60,42 @@ export async function acceptBatch(
   const replay = replyKey && findReply<BatchResponse>(app.db, actor, replyKey)
   if (replay) return durable(app, replay)
   admit()
+  app.work.spend(actor.accountId, sumRecipients(input.emails))
+  const owner = tenantOf(app.db, actor.accountId)
   const account = sendingAccount(app.config, app.db, actor.accountId)
   requireSending(account)
   const errors: BatchResponse['errors'] = []
   const checked: CheckedItem[] = []
-  readTogether(app.db, () => {
-    for (const [index, given] of input.emails.entries()) {
+  await app.turns.forEach(
+    owner,
+    input.emails.entries(),
+    ([index, given]) => {
       try {
         checked.push({ index, ...checkItem(app, actor, given) })
       } catch (error) {
         errors.push({ index, error: itemError(error) })
       }
-    }
-  })
+    },
+    (steps) => readTogether(app.db, steps),
+  )
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
   await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRendering(app)
   const rendered = await renderItems(app, actor, checked, rendering, errors)
+  const placed = await placeInTurns(app, actor, rendered, owner)
   if (hasNew) {
-    const placed = readTogether(app.db, () => place(app, actor, rendered, []))
-    await requireQuota(
-      app,
-      account,
-      sumToCount(placed, ({ item }) => item.draft?.recipients.length ?? 0),
-      () => sumToCount(withSuppressions(app.db, actor, placed), unsuppressed),
+    const added = withoutRepeats(placed)
+    requireSandbox(app, app.db, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
+    await requireQuota(app, account, sumOf(added.filter(isCounted), countNamed), () =>
+      sumOf(added.filter(isCounted), countUnsuppressed),
     )
   }
-  const items = await storeItems(app, rendered)
+  const items = await storeItems(
+    app,
+    placed.map(({ item }) => item),
+    owner,
+  )
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
   const write = (tx: Tx): BatchResponse => {
     const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
@@ -93,13 +107,27 @@ export async function acceptBatch(
     if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
   }
-  return referTo(app, refs, () => app.commit.write(write))
+  return referTo(app, refs, () => app.commit.write(write, { owner }))
 }
 
-async function storeItems(app: App, items: readonly CheckedItem[]): Promise<StoredItem[]> {
+/** Recipients that a batch names, before anything is checked; what is no send request has none. */
+function sumRecipients(emails: readonly unknown[]): number {
+  let sum = 0
+  for (const email of emails) {
+    if (typeof email !== 'object' || email === null) continue
+    const { to, cc, bcc } = email as Record<string, unknown>
+    for (const list of [to, cc, bcc]) sum += Array.isArray(list) ? list.length : list === undefined ? 0 : 1
+  }
+  return sum
+}
+
+async function storeItems(app: App, items: readonly ResolvedItem[], owner: number): Promise<StoredItem[]> {
   const stored = await Promise.allSettled(
     items.map(
-      async (item): Promise<StoredItem> => ({ ...item, content: item.draft && (await storeContent(app, item.draft)) }),
+      async (item): Promise<StoredItem> => ({
+        ...item,
+        content: item.draft && (await storeContent(app, item.draft, { owner, isLarge: true })),
+      }),
     ),
   )
   const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
@@ -125,10 +153,14 @@ async function requireQuotaForOne(
   const placed = readTogether(app.db, () => place(app, actor, checked, []))
   const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
   const least = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
-  await requireQuota(app, account, least(counted.map(({ item }) => item.draft?.recipients.length ?? 0)), () =>
+  await requireQuota(app, account, least(counted.map(countNamed)), () =>
     least(
-      withSuppressions(app.db, actor, counted)
-        .map(unsuppressed)
+      counted
+        .map(({ item: { draft }, placement }) =>
+          draft && placement
+            ? unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, placement.streamId) })
+            : 0,
+        )
         .filter((recipients) => recipients > 0),
     ),
   )
@@ -216,31 +248,52 @@ function place<T extends CheckedItem>(
   return placed
 }
 
-/** The same items, each with what `suppressionsOf` says of its recipients; nothing for what becomes no email. */
-const withSuppressions = <T extends CheckedItem>(db: Database, actor: Actor, placed: readonly Placed<T>[]) =>
-  placed.map(({ item, placement }) => ({
-    item,
-    placement,
-    suppressions: item.draft && placement ? suppressionsOf(db, actor, item.draft, placement.streamId) : [],
-  }))
-
 /**
- * The sum of `count` over all items that become emails, sandbox mail left out: what the quota counts. Of two items with one key the second
- * returns the first, and counts nothing.
+ * Where each item goes, with the suppressions of its recipients: outside of the transaction, because of all that is asked for a batch they take longest. An
+ * item that the database does not allow meanwhile stays, and the transaction refuses it.
  */
-function sumToCount<T extends Placed<CheckedItem>>(placed: readonly T[], count: (entry: T) => number): number {
-  const seenKeys = new Set<string>()
-  let recipients = 0
-  for (const entry of placed) {
-    const { item, placement } = entry
-    if (!item.draft || !placement) continue
-    const key = item.idempotency?.key
-    if (key !== undefined && seenKeys.has(key)) continue
-    if (key !== undefined) seenKeys.add(key)
-    if (!placement.sandbox) recipients += count(entry)
-  }
-  return recipients
+async function placeInTurns(
+  app: App,
+  actor: Actor,
+  items: readonly CheckedItem[],
+  owner: number,
+): Promise<Placed<ResolvedItem>[]> {
+  const placed: Placed<ResolvedItem>[] = []
+  await app.turns.forEach(
+    owner,
+    items,
+    (item) => {
+      const placement = place(app, actor, [item], [])[0]?.placement
+      const suppressions = item.draft && placement ? suppressionsOf(app.db, actor, item.draft, placement.streamId) : []
+      placed.push({ item: { ...item, suppressions }, placement })
+    },
+    (steps) => readTogether(app.db, steps),
+  )
+  return placed
 }
+
+/** The items that become emails. Of two with one key the second returns the first, whichever of them is sandbox mail. */
+function withoutRepeats<T extends CheckedItem>(placed: readonly Placed<T>[]): Placed<T>[] {
+  const seenKeys = new Set<string>()
+  return placed.filter(({ item, placement }) => {
+    const key = item.idempotency?.key
+    if (!item.draft || !placement || (key !== undefined && seenKeys.has(key))) return false
+    if (key !== undefined) seenKeys.add(key)
+    return true
+  })
+}
+
+const isSandbox = ({ placement }: Placed<CheckedItem>): boolean => placement?.sandbox === true
+
+/** Whether the quota counts it. */
+const isCounted = (entry: Placed<CheckedItem>): boolean => !isSandbox(entry)
+
+const countNamed = ({ item }: Placed<CheckedItem>): number => item.draft?.recipients.length ?? 0
+
+const countUnsuppressed = ({ item }: Placed<ResolvedItem>): number => unsuppressed(item)
+
+const sumOf = <T>(entries: readonly T[], count: (entry: T) => number): number =>
+  entries.reduce((sum, entry) => sum + count(entry), 0)
 
 /** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
 function insertBatch(
@@ -252,10 +305,12 @@ function insertBatch(
   total: number,
 ): BatchResponse {
   const errors = [...earlierErrors]
-  const placed = withSuppressions(tx.db, actor, place(app, actor, items, errors))
+  const placed = place(app, actor, items, errors)
   const refused = new Set(items).difference(new Set(placed.map(({ item }) => item)))
   for (const { content } of refused) if (content) dropContent(app, tx, { content: refsOf(content) })
-  const recipients = sumToCount(placed, unsuppressed)
+  const added = withoutRepeats(placed)
+  takeSandbox(app, tx, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
+  const recipients = sumOf(added.filter(isCounted), countUnsuppressed)
   const account = sendingAccount(app.config, tx.db, actor.accountId)
   const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
@@ -269,7 +324,7 @@ function insertBatch(
       ? `${errors.length} of ${total} emails were not accepted; the first: ${errors[0].error}`
       : null,
   })
-  const data = placed.map(({ item: { draft, content, idempotency }, placement, suppressions }): SendResponse => {
+  const data = placed.map(({ item: { draft, content, idempotency, suppressions }, placement }): SendResponse => {
     const replay = findReplay(app, actor, idempotency)
     if (replay && content) dropContent(app, tx, { content: refsOf(content) })
     if (replay) return replay.response

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import type { RecordedEvent } from '../events/model.ts'
@@ -107,7 +108,7 @@ const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS d
 
 /** Row values keep the index in charge: the page is found by index alone, then joined. */
 const PAGE = (where: string) =>
-  `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
+  `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} AND (created_at, id) < (?6, ?7) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
 
 const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 AND account_id = ?2) AND status = coalesce(?3, status)
   AND created_at BETWEEN ?4 AND ?5`
@@ -118,14 +119,14 @@ const sql = prepared((db) => ({
      JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
   ),
   byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
-  page: db.prepare<EmailRow, [number, number, number, number, number]>(
+  page: db.prepare<EmailRow, [number, number, number, number, number, number, number]>(
     PAGE('account_id = ?1 AND created_at BETWEEN ?2 AND ?3'),
   ),
-  pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number]>(
-    PAGE('account_id = ?1 AND status = ?6 AND created_at BETWEEN ?2 AND ?3'),
+  pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number, number, number]>(
+    PAGE('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
   ),
-  pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number]>(
-    `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
+  pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number, number]>(
+    `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?8 ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
   ),
   countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
     `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
@@ -170,14 +171,17 @@ export function listEmails(
   db: Database,
   accountId: number,
   filter: EmailFilter,
-  page: { limit: number; offset: number },
+  page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const { status, from, to, operation } = filter
   if (operation) return emailsOfOperation(db, accountId, { operation, status, from, to }, page)
+  const below = belowTimeAndId(page)
+  // The index is entered at one bound of the time: the lower one.
+  const until = Math.min(to, below[0])
   const rows =
     status === undefined
-      ? sql(db).page.all(accountId, from, to, page.limit, page.offset)
-      : sql(db).pageByStatus.all(accountId, from, to, page.limit, page.offset, statusCode(status))
+      ? sql(db).page.all(accountId, from, until, page.limit, page.offset, ...below)
+      : sql(db).pageByStatus.all(accountId, from, until, page.limit, page.offset, ...below, statusCode(status))
   const statuses: readonly Status[] = status === undefined ? STATUSES : [status]
   return {
     emails: rows.map((row) => emailOf(db, row)),
@@ -190,12 +194,13 @@ function emailsOfOperation(
   db: Database,
   accountId: number,
   { operation, status, from, to }: EmailFilter & { readonly operation: UuidBytes },
-  page: { limit: number; offset: number },
+  page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
+  const [, id] = belowTimeAndId(page)
   const which = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
   return {
     emails: sql(db)
-      .pageOfOperation.all(...which, page.limit, page.offset)
+      .pageOfOperation.all(...which, page.limit, page.offset, id)
       .map((row) => emailOf(db, row)),
     total: sql(db).countOfOperation.get(...which)?.n ?? 0,
   }

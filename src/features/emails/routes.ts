@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
 import { dateFields, datesOf } from '#platform/http/date-filter.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { acceptRequest } from './accept.ts'
@@ -62,13 +62,11 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           to: to ?? ANY_TIME.to,
           operation: operationFilter(query.operation_id),
         }
-        const { emails, total } = listEmails(app.db, actor.accountId, filter, {
-          limit: page.perPage,
-          offset: page.offset,
-        })
+        const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
         return list(
           emails.map((email) => emailRowWire(email, maxAttempts)),
           { ...page, total },
+          timeKey(emails, ({ createdAt }) => createdAt),
         )
       },
       {

@@ -98,6 +98,9 @@ const sql = prepared((db) => ({
   addCounter: db.prepare(
     'INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value',
   ),
+  counterAt: db.prepare<{ value: number }, [number, string, number]>(
+    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = ?',
+  ),
   dropEmpty: db.prepare('DELETE FROM counters WHERE account_id = ? AND metric = ? AND hour = 0 AND value = 0'),
   setMeta: db.prepare('INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
   getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
@@ -134,6 +137,14 @@ export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:cli
 export function count(tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void {
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
+
+/** Adds to a counter at once, so that later writes of the same group see it: for what is bounded by it. */
+export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void =>
+  void sql(tx.db).addCounter.run(accountId, metric, hourOf(at), delta)
+
+/** Value of a counter in the hour of `at`. */
+export const counterAt = (db: Database, accountId: number, metric: string, at: Millis): number =>
+  sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
 
 /** The Committer's `flush`: writes what `count` and `countDaily` gathered in the group, and the newest time that an event of it may have. */
 export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {

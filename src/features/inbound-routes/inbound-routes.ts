@@ -7,6 +7,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -70,8 +71,8 @@ const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS d
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE r.uuid = ? AND r.account_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE r.id = ?`),
-  page: db.prepare<Row, [number, number, number]>(
-    `${SELECT} WHERE r.account_id = ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} WHERE r.account_id = ? AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE r.account_id = ?`),
   same: db.prepare<{ uuid: Uint8Array }, [number, string, number, number]>(
@@ -127,9 +128,9 @@ export function getRouteWebhook(db: Database, accountId: number, id: string): We
 export const listRoutes = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { routes: InboundRoute[]; total: number } => ({
-  routes: sql(db).page.all(accountId, page.limit, page.offset).map(routeOf),
+  routes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(routeOf),
   total: countRoutes(db, accountId),
 })
 

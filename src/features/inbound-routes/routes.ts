@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { listDeliveries } from '../webhooks/history.ts'
@@ -46,10 +46,11 @@ export const inboundRouteRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { routes, total } = listRoutes(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { routes, total } = listRoutes(app.db, actor.accountId, page)
         return list(
           routes.map((route) => routeWire(route, actor.accountUuid)),
           { ...page, total },
+          idKey(routes),
         )
       },
       {
@@ -122,12 +123,7 @@ export const inboundRouteRoutes = (app: App) =>
         const webhook = findRouteWebhook(app.db, getRoute(app.db, actor.accountId, params.id).id)
         const page = pageOf(query)
         if (!webhook) return list([], { ...page, total: 0 })
-        const { deliveries, total } = listDeliveries(
-          app.db,
-          webhook,
-          { status: query.status },
-          { limit: page.perPage, offset: page.offset },
-        )
+        const { deliveries, total } = listDeliveries(app.db, webhook, { status: query.status }, page)
         return list(
           deliveries.map((delivery) => routeDeliveryWire(delivery, webhook, app.keys)),
           { ...page, total },

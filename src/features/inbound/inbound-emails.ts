@@ -5,6 +5,7 @@ import { type KeptAttachment, listedAttachments } from '#features/received-parts
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -128,8 +129,8 @@ const sql = prepared((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
   // The page is found by index alone, then joined.
-  page: db.prepare<Row, [number, number, number]>(
-    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?)
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,
   ),
   total: db.prepare<{ value: number }, [number, string]>(
@@ -180,24 +181,22 @@ interface Listed {
  * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest MOST_FILTERED. 422 for an id that
  * is none; of one that names nothing of the account there is no mail.
  */
-export function listInbound(
-  db: Database,
-  accountId: number,
-  filter: InboundFilter,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
-): Listed {
-  if (Object.values(filter).some((value) => value !== undefined))
-    return listFiltered(db, accountId, filter, { limit, offset })
+export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): Listed {
+  if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
+  const { limit, offset } = page
   const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
   // Past the end nothing is looked for: an offset is walked.
-  return { emails: offset >= total ? [] : sql(db).page.all(accountId, limit, offset).map(inboundOf), total }
+  return {
+    emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(inboundOf),
+    total,
+  }
 }
 
 function listFiltered(
   db: Database,
   accountId: number,
   { status, route_id, domain_id }: InboundFilter,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
+  { limit, offset }: RowWindow,
 ): Listed {
   const domain = filterId('domain_id', domain_id, '/v1/domains')
   const route = filterId('route_id', route_id, '/v1/inbound-routes')

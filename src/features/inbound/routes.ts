@@ -6,7 +6,7 @@ import { authenticated, requires } from '#features/http.ts'
 import { attachmentAt, bodyText } from '#features/received-parts.ts'
 import { rawDownload } from '#features/received-raw.ts'
 import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
@@ -38,15 +38,13 @@ export const inboundRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = pageOf(query)
         const { status, route_id, domain_id } = query
-        const { emails, total } = listInbound(
-          app.db,
-          actor.accountId,
-          { status, route_id, domain_id },
-          { limit: page.perPage, offset: page.offset },
-        )
+        // Under a filter the list has a bounded length.
+        const isFiltered = status !== undefined || route_id !== undefined || domain_id !== undefined
+        const { emails, total } = listInbound(app.db, actor.accountId, { status, route_id, domain_id }, page)
         return list(
           emails.map((email) => inboundWire(email, actor.accountUuid)),
           { ...page, total },
+          isFiltered ? undefined : idKey(emails),
         )
       },
       {

@@ -4,6 +4,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
@@ -34,8 +35,8 @@ const sql = prepared((db) => ({
   byUuid: db.prepare<Insight, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM insights WHERE uuid = ? AND account_id = ?`,
   ),
-  page: db.prepare<Insight, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM insights WHERE account_id = ? ORDER BY generated_at DESC, id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Insight, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM insights WHERE account_id = ? AND (generated_at, id) < (?, ?) ORDER BY generated_at DESC, id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT count(*) AS n FROM insights WHERE account_id = ?'),
   last: db.prepare<{ at: number | null }, [number]>(
@@ -89,13 +90,12 @@ export function getInsight(db: Database, accountId: number, id: string): Insight
 }
 
 /** Newest first. */
-export function listInsights(
-  db: Database,
-  accountId: number,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
-): { insights: Insight[]; total: number } {
+export function listInsights(db: Database, accountId: number, page: RowWindow): { insights: Insight[]; total: number } {
   const statements = sql(db)
-  return { insights: statements.page.all(accountId, limit, offset), total: statements.count.get(accountId)?.n ?? 0 }
+  return {
+    insights: statements.page.all(accountId, ...belowTimeAndId(page), page.limit, page.offset),
+    total: statements.count.get(accountId)?.n ?? 0,
+  }
 }
 
 /** Notes that somebody has read the report; the first time counts. 404 when there is none. */

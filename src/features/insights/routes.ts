@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { takingLong } from '#platform/http/request-context.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { createGenerate } from './generate.ts'
@@ -21,10 +21,11 @@ export function insightRoutes(app: App) {
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { insights, total } = listInsights(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { insights, total } = listInsights(app.db, actor.accountId, page)
         return list(
           insights.map((insight) => insightWire(insight, actor.accountUuid)),
           { ...page, total },
+          timeKey(insights, ({ generatedAt }) => generatedAt),
         )
       },
       {

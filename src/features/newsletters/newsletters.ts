@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -94,8 +95,8 @@ const sql = prepared((db) => ({
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
   // The page is found by index alone, then joined.
-  page: db.prepare<Row & { isTruncated: number }, [number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? ORDER BY id DESC
+  page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM newsletters WHERE account_id = ?'),
@@ -123,10 +124,10 @@ export function getNewsletter(db: Database, accountId: number, id: string): News
 export const listNewsletters = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { newsletters: ListedNewsletter[]; total: number } => ({
   newsletters: sql(db)
-    .page.all(accountId, page.limit, page.offset)
+    .page.all(accountId, belowId(page), page.limit, page.offset)
     .map((row) => ({ ...newsletterOf(row), isTruncated: row.isTruncated === 1 })),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })

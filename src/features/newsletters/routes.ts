@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { takingLong } from '#platform/http/request-context.ts'
 import { ListOf, One } from '#platform/http/schemas.ts'
@@ -47,6 +47,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         return list(
           newsletters.map((newsletter) => newsletterRowWire(newsletter, actor.accountUuid)),
           { ...slice, total },
+          idKey(newsletters),
         )
       },
       {

@@ -4,6 +4,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
@@ -55,8 +56,8 @@ const sql = prepared((db) => ({
   byUuid: db.prepare<Operation, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM operations WHERE uuid = ? AND account_id = ?`,
   ),
-  page: db.prepare<Operation, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM operations WHERE account_id = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Operation, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM operations WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
   removeAll: db.prepare('DELETE FROM operations WHERE account_id = ?'),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
@@ -137,9 +138,9 @@ export function getOperation(db: Database, accountId: number, id: string): Opera
 export const listOperations = (
   db: Database,
   accountId: number,
-  page: { limit: number; offset: number },
+  page: RowWindow,
 ): { operations: Operation[]; total: number } => ({
-  operations: sql(db).page.all(accountId, page.limit, page.offset),
+  operations: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { OperationRecord, operationWire } from './model.ts'
 import { getOperation, listOperations } from './operations.ts'
@@ -22,13 +22,11 @@ export const operationRoutes = (app: App, { emailsOf }: OperationRouteOptions) =
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { operations, total } = listOperations(app.db, actor.accountId, {
-          limit: page.perPage,
-          offset: page.offset,
-        })
+        const { operations, total } = listOperations(app.db, actor.accountId, page)
         return list(
           operations.map((operation) => operationWire(operation, actor.accountUuid)),
           { ...page, total },
+          idKey(operations),
         )
       },
       {

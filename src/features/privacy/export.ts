@@ -8,6 +8,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { streamedJson } from '#platform/http/json-stream.ts'
 import { hours } from '#platform/units.ts'
 import { exportedAt, noteExported } from '../accounts/exported.ts'
+import { EXPORT_WORK_UNITS } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { accountPart, PARTS } from './export-parts.ts'
 
@@ -39,6 +40,7 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
         RUNNING_RETRY_SECONDS,
       )
     if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
+    app.work.spend(accountId, EXPORT_WORK_UNITS)
     const response = streamedJson(app, request, exportPieces(app, actor, now), {
       filename: 'account.json',
       over(isWhole) {

@@ -9,6 +9,7 @@ import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamedJson } from '#platform/http/json-stream.ts'
+import { EXPORT_WORK_UNITS } from '../accounts/work-budget.ts'
 import { findMessagesOf } from '../agent-mailboxes/erase.ts'
 import { mailboxById } from '../agent-mailboxes/mailboxes.ts'
 import { messageById } from '../agent-mailboxes/messages.ts'
@@ -70,6 +71,7 @@ export function exportPerson(
       `${MOST_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
       RUNNING_RETRY_SECONDS,
     )
+  app.work.spend(accountId, EXPORT_WORK_UNITS)
   const response = streamedJson(app, request, pieces(app, actor, person, renderedBodies), {
     filename: 'person.json',
     over() {

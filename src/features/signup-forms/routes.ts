@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { FormChangeBody, FormRecord, formChangeOf, formWire, NewForm, newFormOf } from './model.ts'
@@ -20,8 +20,8 @@ export const signupFormRoutes = (app: App) => {
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { forms, total } = listForms(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
-        return list(forms.map(wire), { ...page, total })
+        const { forms, total } = listForms(app.db, actor.accountId, page)
+        return list(forms.map(wire), { ...page, total }, idKey(forms))
       },
       {
         query: PageQuery,

@@ -8,6 +8,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch, uuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -62,8 +63,8 @@ const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
   bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
-  page: db.prepare<Row, [number, number, number]>(
-    `${SELECT} WHERE f.account_id = ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} WHERE f.account_id = ? AND f.id < ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE f.account_id = ?`),
   ofList: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM signup_forms WHERE list_id = ?'),
@@ -109,9 +110,9 @@ export function findFormBySlug(db: Database, slug: string): SignupForm | undefin
 export const listForms = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { forms: SignupForm[]; total: number } => ({
-  forms: sql(db).page.all(accountId, page.limit, page.offset).map(formOf),
+  forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(formOf),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { reputationOf } from './figures.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, streamDetailWire, streamWire } from './model.ts'
@@ -19,10 +19,11 @@ export const streamRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { streams, total } = listStreams(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { streams, total } = listStreams(app.db, actor.accountId, page)
         return list(
           streams.map((stream) => streamWire(stream, actor.accountUuid)),
           { ...page, total },
+          idKey(streams),
         )
       },
       {

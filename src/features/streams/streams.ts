@@ -7,6 +7,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { audit } from '../audit-logs/audit.ts'
@@ -29,8 +30,8 @@ const sql = prepared((db) => ({
   byUuid: db.prepare<Stream, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
-  page: db.prepare<Stream, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Stream, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM streams WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM streams WHERE account_id = ? AND deleted_at IS NULL',
@@ -83,9 +84,9 @@ export function getStream(db: Database, accountId: number, id: string): Stream {
 export const listStreams = (
   db: Database,
   accountId: number,
-  page: { limit: number; offset: number },
+  page: RowWindow,
 ): { streams: Stream[]; total: number } => ({
-  streams: sql(db).page.all(accountId, page.limit, page.offset),
+  streams: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { apiKeyWire, CreatedApiKey, NewApiKey } from '../api-keys/model.ts'
@@ -36,8 +36,12 @@ export const subAccountRoutes = (app: App, { deleteAccount }: { readonly deleteA
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { subAccounts, total } = pageOfSubAccounts(app, actor, { limit: page.perPage, offset: page.offset })
-        return list(subAccounts.map(subAccountWire), { ...page, total })
+        const { subAccounts, total } = pageOfSubAccounts(app, actor, page)
+        return list(
+          subAccounts.map(subAccountWire),
+          { ...page, total },
+          idKey(subAccounts.map(({ account }) => account)),
+        )
       },
       {
         query: PageQuery,

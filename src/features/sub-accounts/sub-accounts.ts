@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -54,7 +55,7 @@ export function getSubAccount(app: App, actor: Actor, id: string, db: Database =
 export const pageOfSubAccounts = (
   app: App,
   actor: Actor,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { subAccounts: SubAccount[]; total: number } => ({
   subAccounts: listSubAccounts(app.config, app.db, actor.accountId, page).map((account) =>
     stateOf(app, app.db, actor, account),

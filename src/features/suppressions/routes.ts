@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { csvAnswer, csvBody } from '#platform/http/csv.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { allowLongWait, cutConnection, endLongWait, isRevoked } from '#platform/http/request-context.ts'
 import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
 import { exportStream } from './export.ts'
@@ -36,11 +36,12 @@ export const suppressionRoutes = (app: App) =>
           app.db,
           actor.accountId,
           { reason: query.reason, address: query.email },
-          { limit: page.perPage, offset: page.offset },
+          page,
         )
         return list(
           suppressions.map((suppression) => suppressionWire(suppression, actor.accountUuid)),
           { ...page, total },
+          idKey(suppressions),
         )
       },
       {

@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -36,15 +37,15 @@ const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream
 
 // The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
 const PAGE = (index: string, where: string) =>
-  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} ORDER BY id DESC LIMIT ? OFFSET ?)
+  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
    ORDER BY s.id DESC`
 
 const sql = prepared((db) => ({
-  page: db.prepare<Suppression, [number, number, number]>(PAGE('suppressions_account', 'account_id = ?')),
-  pageOfReason: db.prepare<Suppression, [number, string, number, number]>(
+  page: db.prepare<Suppression, [number, number, number, number]>(PAGE('suppressions_account', 'account_id = ?')),
+  pageOfReason: db.prepare<Suppression, [number, string, number, number, number]>(
     PAGE('suppressions_reason', 'account_id = ? AND reason = ?'),
   ),
-  pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number]>(
+  pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number, number]>(
     PAGE('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
   ),
   countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
@@ -72,14 +73,16 @@ export function listSuppressions(
   db: Database,
   accountId: number,
   { reason, address }: SuppressionFilter,
-  { limit, offset }: { limit: number; offset: number },
+  page: RowWindow,
 ): { suppressions: Suppression[]; total: number } {
   const statements = sql(db)
+  const { limit, offset } = page
+  const below = belowId(page)
   if (address !== undefined) {
     const key = keyOf(address)
     const forms = [listedForm(db, accountId, key), key] as const
     return {
-      suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, limit, offset),
+      suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, below, limit, offset),
       total: statements.countOfAddress.get(accountId, ...forms, reason ?? null)?.n ?? 0,
     }
   }
@@ -90,8 +93,8 @@ export function listSuppressions(
   return {
     suppressions:
       reason === undefined
-        ? statements.page.all(accountId, limit, offset)
-        : statements.pageOfReason.all(accountId, reason, limit, offset),
+        ? statements.page.all(accountId, below, limit, offset)
+        : statements.pageOfReason.all(accountId, reason, below, limit, offset),
     total,
   }
 }

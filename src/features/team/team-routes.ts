@@ -25,8 +25,8 @@ const MEMBER = Type.Object({ id: Type.String({ description: 'Id of the user.' })
 
 /** Of few rows, newest first, those of one page. */
 function pageBy<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
-  const { page, perPage, offset } = pageOf(query)
-  return list(rows.slice(offset, offset + perPage), { page, perPage, total: rows.length })
+  const page = pageOf(query)
+  return list(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })
 }
 
 export const teamRoutes = (app: App) => {

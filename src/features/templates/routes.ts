@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { refuses } from '#platform/http/refusals.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import {
@@ -43,13 +43,11 @@ export const templateRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { templates, total } = listTemplates(app.db, actor.accountId, {
-          limit: page.perPage,
-          offset: page.offset,
-        })
+        const { templates, total } = listTemplates(app.db, actor.accountId, page)
         return list(
           templates.map((template) => templateRowWire(template, actor.accountUuid)),
           { ...page, total },
+          idKey(templates),
         )
       },
       {

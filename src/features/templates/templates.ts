@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -90,9 +91,9 @@ const sql = prepared((db) => ({
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
   // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
-  page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number]>(
+  page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
-     WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
+     WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL',
@@ -161,10 +162,10 @@ export const sourceOf = ({
 export const listTemplates = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { templates: ListedTemplate[]; total: number } => ({
   templates: sql(db)
-    .page.all(accountId, page.limit, page.offset)
+    .page.all(accountId, belowId(page), page.limit, page.offset)
     .map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from './change.ts'
 import { BODY_SCOPES_SENTENCE } from './event-names.ts'
@@ -38,10 +38,11 @@ export const webhookRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = pageOf(query)
-        const { webhooks, total } = listWebhooks(app.db, actor.accountId, { limit: page.perPage, offset: page.offset })
+        const { webhooks, total } = listWebhooks(app.db, actor.accountId, page)
         return list(
           webhooks.map((webhook) => webhookWire(webhook, actor.accountUuid)),
           { ...page, total },
+          idKey(webhooks),
         )
       },
       {
@@ -133,10 +134,7 @@ export const webhookRoutes = (app: App) =>
       ({ actor, params, query }) => {
         const webhook = getWebhook(app.db, actor.accountId, params.id)
         const page = pageOf(query)
-        const { deliveries, total } = listDeliveries(app.db, webhook, query, {
-          limit: page.perPage,
-          offset: page.offset,
-        })
+        const { deliveries, total } = listDeliveries(app.db, webhook, query, page)
         return list(
           deliveries.map((delivery) => deliveryWire(delivery, webhook, app.keys)),
           { ...page, total },

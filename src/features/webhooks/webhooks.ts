@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
@@ -54,8 +55,8 @@ const sql = prepared((db) => ({
   ofRoute: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE route_id = ? AND deleted_at IS NULL`),
   byUuidOfAll: db.prepare<Row, [Uint8Array]>(`SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND deleted_at IS NULL`),
   active: db.prepare<Row, []>(`SELECT ${COLUMNS} FROM webhooks WHERE is_active = 1 AND deleted_at IS NULL ORDER BY id`),
-  page: db.prepare<Row, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
   withRoutes: db.prepare<Row, [number, number]>(
     `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
@@ -113,9 +114,9 @@ export const webhooksWithRoutes = (db: Database, accountId: number, limit: numbe
 export const listWebhooks = (
   db: Database,
   accountId: number,
-  page: { readonly limit: number; readonly offset: number },
+  page: RowWindow,
 ): { webhooks: Webhook[]; total: number } => ({
-  webhooks: sql(db).page.all(accountId, page.limit, page.offset).map(webhookOf),
+  webhooks: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(webhookOf),
   total: countWebhooks(db, accountId),
 })
 

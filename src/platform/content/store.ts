@@ -8,8 +8,8 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
-import { type Committer, type CommitterOptions, storageError, type Tx } from '../db/commit.ts'
-import { type NotAPromise, prepared } from '../db/open.ts'
+import { type Committer, type CommitterOptions, storageError, type WriteOptions } from '../db/commit.ts'
+import { prepared } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
@@ -53,15 +53,6 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** How something is stored. */
-export interface Storing {
-  /** It finishes mail that was accepted, so it may use what is reserved of the disk. */
-  readonly mayUseReserve?: boolean
-}
-
-const write = <T>(committer: Committer, { mayUseReserve }: Storing, run: (tx: Tx) => NotAPromise<T>): Promise<T> =>
-  mayUseReserve ? committer.writeFromReserve(run) : committer.write(run)
-
 /** A finished file that somebody else wrote and synced: one part, compressed with zstd. */
 export interface FinishedFile {
   readonly path: string
@@ -69,6 +60,10 @@ export interface FinishedFile {
   readonly hash: Uint8Array
   /** Of the part, before it was compressed. */
   readonly sizeBytes: number
+}
+
+export interface PutOptions extends WriteOptions {
+  readonly inTurn?: ((pack: () => PackedPart) => Promise<PackedPart>) | undefined
 }
 
 export class ContentStore {
@@ -97,21 +92,24 @@ export class ContentStore {
     this.#reader = createContentReader(folder)
   }
 
-  /** Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507. */
-  async put(parts: readonly Uint8Array[], now: Millis, storing: Storing = {}): Promise<ContentRef[]> {
+  /**
+   * Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
+   * @param options.inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
+   */
+  async put(parts: readonly Uint8Array[], now: Millis, { inTurn, ...writing }: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    await this.#requireRoom(parts, storing)
+    await this.#requireRoom(parts, writing)
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
       const ready: PackedPart[] = []
       for (const part of parts) {
-        const prepared = packed(part)
+        const prepared = inTurn ? await inTurn(() => packed(part)) : packed(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
         fill(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
-      const ids = await write(committer, storing, (tx) => ready.map((part) => this.#insert(tx.db, month, part)))
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), writing)
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     })
@@ -121,7 +119,7 @@ export class ContentStore {
    * Takes a finished file as a part, without reading it: the file moves to its place, which must be on the same file system, or goes when the same
    * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
    */
-  async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, storing: Storing = {}): Promise<ContentRef> {
+  async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const target = fill(hash)
       const committer = this.#months.committer(month)
@@ -129,14 +127,14 @@ export class ContentStore {
       // Over the same part, if it is there: what is in it is the same.
       await rename(path, target)
       await syncFolder(dirname(target))
-      const { id, isInline } = await write(committer, storing, (tx) => {
+      const { id, isInline } = await committer.write((tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
         if (!row) throw new Error('a content part was not stored')
         this.#give(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
-      })
+      }, writing)
       // What the database holds needs no file.
       if (isInline) await rm(target, { force: true })
       return refOf(month, id)
@@ -144,7 +142,7 @@ export class ContentStore {
   }
 
   /** Before any file is written. Throws 507 when the parts would touch what is reserved of the disk. */
-  async #requireRoom(parts: readonly Uint8Array[], { mayUseReserve }: Storing): Promise<void> {
+  async #requireRoom(parts: readonly Uint8Array[], { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
     if (!this.#disk.hasRoomFor(parts.reduce((sum, { length }) => sum + length, 0))) throw insufficientStorage()

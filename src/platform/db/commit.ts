@@ -7,8 +7,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
+import { type Clock, systemClock } from '../clock.ts'
 import type { DiskGuard } from '../disk.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
+import { FairQueue, type Owner } from '../queue/fair-queue.ts'
 import { type NotAPromise, prepared } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
@@ -20,7 +22,19 @@ export interface Tx {
   afterCommit(run: () => void): void
 }
 
+export interface WriteOptions {
+  /** Whose write it is: owners take turns by the time that their writes take, so that one with hundreds holds up himself only. Left out: the service's own. */
+  readonly owner?: Owner | undefined
+  /**
+   * Whether it may use what is reserved of the disk: only what finishes mail that was accepted, deletes, frees or lets people in to do so. None of it may
+   * grow with what somebody asks for.
+   */
+  readonly mayUseReserve?: boolean | undefined
+}
+
 export interface CommitterOptions {
+  /** By which writes are measured. */
+  readonly clock?: Pick<Clock, 'monotonicMs'>
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
@@ -54,8 +68,16 @@ interface Entry {
   after: (() => void)[]
 }
 
-/** Bounds the time for which one group keeps the event loop: about 10 ms of the usual writes. */
+/** Bounds the writes that fail together when their group does. */
 const MOST_PER_GROUP = 128
+/** Bounds the time for which one group keeps the event loop, but for one write that takes longer. */
+const MAX_GROUP_MS = 10
+/** Owner of the writes of the service itself: outcomes, recurring tasks. */
+const SERVICE: Owner = ''
+/** The service writes for all owners, so it has the turns of several. */
+const SERVICE_COST_FRACTION = 0.25
+/** So that writes which take no time that the clock sees take turns as well. */
+const MIN_COST_MS = 0.01
 
 const sql = prepared((db) => ({
   begin: db.prepare('BEGIN IMMEDIATE'),
@@ -75,7 +97,8 @@ export class Committer {
   readonly #walFd: number
   readonly #unregister: (() => void) | undefined
   #walBytes = 0
-  #queue: Entry[] = []
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #queue = new FairQueue<Entry>()
   #alone: Alone[] = []
   #fileFd: number | undefined
   #isClosed = false
@@ -93,6 +116,7 @@ export class Committer {
     this.db = db
     this.#path = path
     this.#options = options
+    this.#clock = options.clock ?? systemClock
     this.#walFd = openSync(`${path}-wal`, 'r+')
     this.#walBytes = fstatSync(this.#walFd).size
     this.#unregister = options.disk?.register(this)
@@ -100,25 +124,14 @@ export class Committer {
 
   /**
    * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`.
+   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`. Writes of one owner run in the order in which
+   * they came.
    */
-  write<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
-    return this.#enqueue(run, false)
-  }
-
-  /**
-   * The same, from the reserve of the disk if need be: only for what finishes mail that was accepted, deletes, frees or lets people in to do so. None of it
-   * may grow with what somebody asks for.
-   */
-  writeFromReserve<T>(run: (tx: Tx) => NotAPromise<T>): Promise<T> {
-    return this.#enqueue(run, true)
-  }
-
-  #enqueue<T>(run: (tx: Tx) => NotAPromise<T>, mayUseReserve: boolean): Promise<T> {
+  write<T>(run: (tx: Tx) => NotAPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise<T>((resolve, reject) => {
       const entry = { run, mayUseReserve, reject, failed: false, after: [] }
-      this.#queue.push({ ...entry, resolve: resolve as (value: never) => void })
+      this.#queue.push(owner, { ...entry, resolve: resolve as (value: never) => void }, 0)
       this.#wake()
     })
   }
@@ -126,6 +139,11 @@ export class Committer {
   /** Size of the WAL after the last group. */
   get walBytes(): number {
     return this.#walBytes
+  }
+
+  /** `write` with `mayUseReserve`. */
+  writeFromReserve<T>(run: (tx: Tx) => NotAPromise<T>, options: WriteOptions = {}): Promise<T> {
+    return this.write(run, { ...options, mayUseReserve: true })
   }
 
   #wake(): void {
@@ -189,8 +207,9 @@ export class Committer {
 
   /** Resolves when everything written before the call is durable (or has failed). */
   async barrier(): Promise<void> {
-    // Groups run in order, so an empty write of now ends after all earlier ones.
-    await this.writeFromReserve(() => undefined).catch(() => undefined)
+    // Groups run in order, and so do the writes of an owner: empty ones of now end after all earlier ones.
+    const owners = new Set([SERVICE, ...this.#queue.owners()])
+    await Promise.allSettled([...owners].map((owner) => this.writeFromReserve(() => undefined, { owner })))
   }
 
   /** Waits for what is queued, copies the WAL into the database and closes both. */
@@ -212,11 +231,11 @@ export class Committer {
   }
 
   async #loop(): Promise<void> {
-    while ((this.#queue.length > 0 || this.#alone.length > 0) && !this.#broken) {
+    while ((this.#queue.size > 0 || this.#alone.length > 0) && !this.#broken) {
       if (this.#held) await this.#held
       await this.#options.disk?.refresh()
       if (this.#alone.length > 0) await this.#runAlone()
-      if (this.#queue.length === 0) continue
+      if (this.#queue.size === 0) continue
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
       this.#measureWal()
@@ -236,7 +255,7 @@ export class Committer {
       this.#checkpointWhenLarge()
     }
     if (this.#broken) {
-      for (const entry of this.#queue.splice(0)) entry.reject(this.#broken)
+      for (const entry of this.#queue.remove(() => true)) entry.reject(this.#broken)
       for (const { reject } of this.#alone.splice(0)) reject(this.#broken)
     }
     this.#running = false
@@ -283,11 +302,17 @@ export class Committer {
     try {
       statements.begin.run()
       this.#pagesBefore = this.#options.disk ? (statements.pages.get()?.page_count ?? 0) : 0
-      while (taken.length < MOST_PER_GROUP) {
-        const entry = this.#queue.shift()
-        if (!entry) break
+      const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
+      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MOST_PER_GROUP; ) {
+        const next = this.#queue.shift()
+        if (!next) break
+        const { item: entry, owner } = next
         taken.push(entry)
         this.#runEntry(entry, deltas)
+        const ranUntilMs = this.#clock.monotonicMs()
+        const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
+        this.#queue.charge(owner, owner === SERVICE ? costMs * SERVICE_COST_FRACTION : costMs)
+        nowMs = ranUntilMs
         if (!this.db.inTransaction) throw entry.error
       }
       if (deltas.size > 0) this.#options.flush?.(this.db, deltas)
@@ -295,7 +320,7 @@ export class Committer {
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
       // Nothing of the group is kept: whoever had not failed by itself fails with it.
-      for (const entry of taken.length > 0 ? taken : this.#queue.splice(0)) {
+      for (const entry of taken.length > 0 ? taken : this.#queue.remove(() => true)) {
         entry.reject(entry.failed ? storageError(entry.error) : storageError(error))
       }
       return []

@@ -30,6 +30,9 @@ const MAX_SIGNED_BYTES = 256 * KiB
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_SHARE = 0.75
 
+/** Whether a body takes milliseconds to parse and check. */
+export const isLargeBody = (sizeBytes: number): boolean => sizeBytes > LARGE_BODY_BYTES
+
 export interface BodyReaderOptions {
   readonly maxBodyBytes: number
   /** The same of a body that its handler reads as it arrives. */
@@ -49,8 +52,11 @@ export interface BodyReader {
    * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, sender: Sender, accepts: Format): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: Format, inTurn?: InTurn): Promise<ReadBody>
 }
+
+/** Runs a piece of synchronous work when its sender's turn comes. */
+export type InTurn = <T>(piece: () => T) => Promise<T>
 
 /** Strangers may send small bodies only: nobody has to answer for what they do. */
 export type Sender = 'authenticated' | 'stranger'
@@ -67,10 +73,12 @@ export const acceptsBody = (format: Format): { readonly [BODY_FORMAT]: Format } 
 
 export interface ReadBody {
   readonly value: unknown
+  /** As it arrived; 0 of one that its handler reads. */
+  readonly sizeBytes: number
   readonly reservation: Reservation | undefined
 }
 
-const EMPTY: ReadBody = { value: undefined, reservation: undefined }
+const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined }
 
 export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
@@ -99,7 +107,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
       if (Number(length) > limitBytes) throw tooLarge(limitBytes)
     },
 
-    async read(request, sender, accepts) {
+    async read(request, sender, accepts, inTurn) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
@@ -108,7 +116,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
         const reservation = isCrowded(STREAM_BYTES, STREAM_BYTES) ? undefined : memory.reserve(STREAM_BYTES)
         if (!reservation) throw serverBusy()
         const value = bodyStream(request, { maxBytes: maxStreamBytes, clock, onTaken: collectAfter })
-        return { value, reservation }
+        return { value, sizeBytes: 0, reservation }
       }
       const limitBytes = accepts === 'bytes' ? Math.min(maxBytes, MAX_SIGNED_BYTES) : maxBytesOf(sender)
       if (Number(length) > limitBytes) throw tooLarge(limitBytes)
@@ -123,8 +131,8 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
           reservation.release()
           return EMPTY
         }
-        const value = await parse(request, bytes, accepts, reservation)
-        return { value, reservation }
+        const value = await parse(request, bytes, accepts, reservation, isLargeBody(bytes.length) ? inTurn : undefined)
+        return { value, sizeBytes: bytes.length, reservation }
       } catch (error) {
         reservation.release()
         throw error instanceof AppError ? error : interrupted(error)
@@ -191,7 +199,14 @@ async function readChunked(
 // RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-async function parse(request: Request, bytes: Uint8Array, accepts: Format, reservation: Reservation): Promise<unknown> {
+/** @param inTurn left out: at once */
+async function parse(
+  request: Request,
+  bytes: Uint8Array,
+  accepts: Format,
+  reservation: Reservation,
+  inTurn: InTurn = async (piece) => piece(),
+): Promise<unknown> {
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {
     return FORM_TYPE.test(contentType ?? '') ? parseForm(bytes, contentType ?? '').catch(() => undefined) : undefined
@@ -208,17 +223,20 @@ async function parse(request: Request, bytes: Uint8Array, accepts: Format, reser
     return parseForm(bytes, contentType)
   }
   if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
-  let text: string
+  const text = await inTurn(() => decodeUtf8(bytes))
+  const valuesBytes = (await inTurn(() => countJsonValues(text))) * HEAP_BYTES_PER_JSON_VALUE
+  if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
+  const value = await inTurn(() => parseJson(text))
+  reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
+  return value
+}
+
+function decodeUtf8(bytes: Uint8Array): string {
   try {
-    text = utf8.decode(bytes)
+    return utf8.decode(bytes)
   } catch {
     throw invalidJson('it is not UTF-8')
   }
-  const valuesBytes = countJsonValues(text) * HEAP_BYTES_PER_JSON_VALUE
-  if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = parseJson(text)
-  reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
-  return value
 }
 
 // `application/json`, `application/problem+json`; a charset only when it says what JSON is anyway.

@@ -3,7 +3,7 @@ import { type Clock, giveWay } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
-import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext, takeTurn } from './request-context.ts'
 
 /** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
 const HARMLESS: ReadonlySet<string> = new Set([
@@ -100,7 +100,7 @@ export function streamedDownload(
     throw error
   }
   allowLongWait(request)
-  const stream = pacedStream(app, slices, {
+  const stream = pacedStream({ clock: app.clock, takeTurn: () => takeTurn(request) }, slices, {
     over() {
       reservation.release()
       endLongWait(request)
@@ -138,7 +138,7 @@ export interface StreamEvents {
  * Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error.
  */
 export function pacedStream(
-  { clock }: Pick<Streaming, 'clock'>,
+  { clock, takeTurn = giveWay }: Pick<Streaming, 'clock'> & { readonly takeTurn?: () => Promise<void> },
   slices: Iterable<Uint8Array>,
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
@@ -163,7 +163,7 @@ export function pacedStream(
       async pull(controller) {
         stall.cancel()
         // A client that takes all at once would keep the event loop to itself.
-        await giveWay()
+        await takeTurn()
         if (!isOver && on.isRevoked()) {
           end()
           on.cut()

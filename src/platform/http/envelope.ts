@@ -1,26 +1,64 @@
 /** @module The two envelopes of the API, and how times look on the wire. */
 
+import type { RowKey } from '../db/row-window.ts'
+import { formatCursor } from './cursor.ts'
+import { type Page, requireReachable } from './schemas.ts'
+
 export interface Pagination {
   page: number
   per_page: number
   total: number
   total_pages: number
+  next_cursor?: string
 }
 
 /** `{data}`. */
 export const one = <T>(data: T): { data: T } => ({ data })
 
-/** `{data, pagination}`. A page past the end has empty `data`; `total_pages` of nothing is 0. */
-export const list = <T>(
+/** A page as `pageOf` gives it; a list that has one page only says no more than how long it is. */
+export type Paged = Pick<Page, 'page' | 'perPage'> &
+  Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy'>> & { readonly total: number }
+
+/**
+ * `{data, pagination}`. A page past the end has empty `data`; `total_pages` of nothing is 0. Throws the 422 of a page that only a cursor reaches.
+ * @param lastKey where the last row stands; left out for a list of bounded length, whose next page is found by counting
+ */
+export function list<T>(
   rows: readonly T[],
-  { page, perPage, total }: { readonly page: number; readonly perPage: number; readonly total: number },
-): { data: T[]; pagination: Pagination } => ({
-  data: rows as T[],
-  pagination: { page, per_page: perPage, total, total_pages: Math.ceil(total / perPage) },
-})
+  { page, perPage, total, rowsBefore = total, tooDeepBy }: Paged,
+  lastKey?: RowKey,
+): { data: T[]; pagination: Pagination } {
+  requireReachable({ tooDeepBy, rowsBefore }, total)
+  const seen = rowsBefore + rows.length
+  return {
+    data: tooDeepBy === undefined ? (rows as T[]) : [],
+    pagination: {
+      page,
+      per_page: perPage,
+      total,
+      total_pages: Math.ceil(total / perPage),
+      ...(rows.length > 0 && seen < total && { next_cursor: formatCursor(seen, lastKey) }),
+    },
+  }
+}
+
+/** `lastKey` of a list that is ordered by id. */
+export const idKey = (rows: readonly { readonly id: number }[]): RowKey | undefined => {
+  const last = rows.at(-1)
+  return last && [last.id]
+}
 
 /** RFC 3339 in UTC with milliseconds: `2026-01-31T09:30:00.000Z`. */
 export const isoTime = (ms: number): string => new Date(ms).toISOString()
 
 /** `isoTime`, with null left null. */
 export const isoTimeOrNull = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
+
+/** The same of one that is ordered by a time, and within it by id. */
+export const timeKey = <T extends { readonly id: number }>(
+  rows: readonly T[],
+  timeOf: (row: T) => number,
+): RowKey | undefined => {
+  const last = rows.at(-1)
+  return last && [timeOf(last), last.id]
+}

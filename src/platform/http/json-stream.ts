@@ -3,11 +3,11 @@
  * off, so that nobody takes a part for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { type Clock, giveWay } from '../clock.ts'
+import type { Clock } from '../clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
 import { DOWNLOAD_BYTES, download, type Streaming } from './download.ts'
-import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext } from './request-context.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext, takeTurn } from './request-context.ts'
 
 /** A client that takes nothing for so long is gone. */
 const STALL_MS = seconds(60)
@@ -63,7 +63,7 @@ export function streamedJson(
   const read = async (): Promise<string | undefined> => {
     let text = ''
     while (text.length < LEAST_CHARACTERS) {
-      await giveWay()
+      await takeTurn(request)
       if (isOver) return undefined
       const { done, value } = await pieces.next()
       if (done) {

@@ -16,6 +16,8 @@ export interface RateLimiter {
    * `retryAfterSeconds` is a whole number of at least 1.
    */
   take(key: string, count: number, rate: Rate): RateDecision
+  /** Takes `count` tokens for what has happened already; a bucket that has fewer owes the rest. */
+  charge(key: string, count: number, rate: Rate): void
   readonly size: number
 }
 
@@ -47,23 +49,32 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
     if (oldest !== undefined) buckets.delete(oldest)
   }
 
+  /** The bucket of a key as of now. */
+  const bucketOf = (key: string, rate: Rate): Bucket => {
+    const nowMs = clock.monotonicMs()
+    const known = buckets.get(key)
+    if (known) buckets.delete(key)
+    else if (buckets.size >= maxKeys) evictOne(nowMs)
+    const bucket = known ?? { tokens: rate.burst, atMs: nowMs, rate }
+    bucket.tokens = tokensAt(bucket, rate, nowMs)
+    bucket.atMs = nowMs
+    bucket.rate = rate
+    buckets.set(key, bucket)
+    return bucket
+  }
+
   return {
     take(key, count, rate) {
-      const nowMs = clock.monotonicMs()
-      const known = buckets.get(key)
-      if (known) buckets.delete(key)
-      else if (buckets.size >= maxKeys) evictOne(nowMs)
-      const bucket = known ?? { tokens: rate.burst, atMs: nowMs, rate }
-      bucket.tokens = tokensAt(bucket, rate, nowMs)
-      bucket.atMs = nowMs
-      bucket.rate = rate
-      buckets.set(key, bucket)
+      const bucket = bucketOf(key, rate)
       const needed = Math.min(count, rate.burst)
       if (bucket.tokens >= needed) {
         bucket.tokens -= count
         return { ok: true }
       }
       return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil((needed - bucket.tokens) / rate.ratePerSecond)) }
+    },
+    charge(key, count, rate) {
+      bucketOf(key, rate).tokens -= count
     },
     get size() {
       return buckets.size

@@ -3,6 +3,7 @@
  * handlers through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
+import { giveWay } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { Reservation } from '../memory-budget.ts'
 
@@ -18,6 +19,8 @@ export interface RequestContext {
   readonly clientIp: () => string
   /** Sets how many seconds Bun lets the connection live from now on, until its next request; 0 is no limit. */
   readonly setTimeout: (seconds: number) => void
+  /** Resolves when it is the turn of who asks; missing where nobody's turns are counted. */
+  takeTurn?: () => Promise<void>
   /** What a connection has without it. */
   readonly idleSeconds: number
 }
@@ -40,6 +43,9 @@ export const clientIpOf = (request: Request): string => contexts.get(request)?.c
  */
 export const isRevoked = (request: Request): boolean =>
   (contexts.get(request)?.actor as { mayStillAct?: () => boolean } | undefined)?.mayStillAct?.() === false
+
+/** Resolves when everything else that waits for the event loop, and whoever used less of it than who asks here, has had its turn. */
+export const takeTurn = (request: Request): Promise<void> => (contexts.get(request)?.takeTurn ?? giveWay)()
 
 /** Lifts the time limit of this request, for streams and long work. The handler then bounds its own time, and calls `endLongWait` at the end. */
 export const allowLongWait = (request: Request): void => contexts.get(request)?.setTimeout(0)

@@ -21,6 +21,8 @@ export interface RouteRules {
   /** An absent body counts as `{}`, so that what is missing can be named. */
   readonly isBodyObject: boolean
   readonly checkQuery: Check | undefined
+  /** Whether it answers with a page of rows. */
+  readonly isList: boolean
   readonly checkParams: Check | undefined
   /** By status. */
   readonly cutters: ReadonlyMap<number, Cut>
@@ -85,6 +87,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
       checkQuery: checkOfPart(opened(route.query), 'query', method, path),
+      isList: method === 'GET' && isSchema(route.query) && route.query['properties']?.per_page !== undefined,
       checkParams: checkOfPart(route.params, 'path', method, path),
       cutters: cuttersOf(route.response),
     })

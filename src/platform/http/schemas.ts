@@ -11,8 +11,10 @@ import {
   type TSchema,
   Type,
 } from '@sinclair/typebox'
+import type { RowWindow } from '../db/row-window.ts'
 import { type AppError, notFound } from '../errors.ts'
 import { parseUuid, type UuidBytes } from '../ids.ts'
+import { parseCursor } from './cursor.ts'
 import { invalidFields } from './validation.ts'
 
 /** An object that refuses fields it does not declare: request bodies and their typed parts. */
@@ -73,6 +75,9 @@ const PaginationSchema = Type.Object({
   per_page: Type.Integer({ description: 'Most rows on a page.' }),
   total: Type.Integer({ description: 'Rows on all pages.' }),
   total_pages: Type.Integer({ description: 'Number of pages; 0 when there is nothing.' }),
+  next_cursor: Type.Optional(
+    Type.String({ description: 'Where the next page begins, for the parameter `cursor`; missing on the last page.' }),
+  ),
 })
 
 const WHOLE_NUMBER = /^\d{1,15}$/
@@ -98,28 +103,75 @@ export function queryInteger(
 
 const MAX_PAGE = 1_000_000_000
 const DEFAULT_PER_PAGE = 25
+/** Rows that may be walked over: some milliseconds. Cursors reach further. */
+export const MAX_OFFSET = 10_000
 
 /** The query fields of every paged list; spread into a query schema: `Closed({ ...PAGE_FIELDS, status: ... })`. */
 export const PAGE_FIELDS = {
   page: QueryInteger({ minimum: 1, default: 1, description: 'Number of the page, from 1.' }),
   per_page: QueryInteger({ minimum: 1, maximum: 100, default: DEFAULT_PER_PAGE, description: 'Rows on a page.' }),
+  cursor: Type.Optional(
+    Type.String({
+      description: `\`next_cursor\` of the page before, in place of \`page\`: the only way beyond the first ${MAX_OFFSET} rows, and the quicker one.`,
+    }),
+  ),
 }
 
 /** The query of a list with no filter of its own. Unknown query parameters are ignored. */
 export const PageQuery = Type.Object(PAGE_FIELDS)
 
-export interface Page {
+export interface Page extends RowWindow {
   readonly page: number
   readonly perPage: number
-  /** Rows before this page. */
-  readonly offset: number
+  /** Rows of the list before this page. */
+  readonly rowsBefore: number
+  /** The parameter that asks for rows which only a cursor reaches; `offset` then stops before them. */
+  readonly tooDeepBy?: string | undefined
 }
 
-/** Reads `page` and `per_page`; 422 when they are out of range or no whole numbers. */
+/** Reads `page` or `cursor`, and `per_page`; 422 when they are out of range, no whole numbers, or no cursor. */
 export function pageOf(query: Static<typeof PageQuery>): Page {
-  const page = queryInteger('page', query.page, { fallback: 1, minimum: 1, maximum: MAX_PAGE })
   const perPage = queryInteger('per_page', query.per_page, { fallback: DEFAULT_PER_PAGE, minimum: 1, maximum: 100 })
-  return { page, perPage, offset: (page - 1) * perPage }
+  if (query.cursor !== undefined) {
+    refuseBeside('cursor', query, ['page'])
+    return pageAfter(query.cursor, perPage)
+  }
+  const page = queryInteger('page', query.page, { fallback: 1, minimum: 1, maximum: MAX_PAGE })
+  return { page, perPage, limit: perPage, ...walked('page', (page - 1) * perPage) }
+}
+
+/** The page that a cursor leads to. */
+export function pageAfter(cursor: string, perPage: number): Page {
+  const { rowsBefore, key } = parseCursor(cursor)
+  const page = { page: Math.floor(rowsBefore / perPage) + 1, perPage, limit: perPage }
+  return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...walked('cursor', rowsBefore) }
+}
+
+/** The part of a page that begins after a number of rows. */
+export const walked = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepBy'> => ({
+  offset: Math.min(rows, MAX_OFFSET),
+  rowsBefore: rows,
+  tooDeepBy: rows > MAX_OFFSET ? field : undefined,
+})
+
+/** Throws the 422 of a page whose rows only a cursor reaches. Past the end of a list there are none. */
+export function requireReachable(
+  { tooDeepBy, rowsBefore }: Pick<Page, 'tooDeepBy' | 'rowsBefore'>,
+  total: number,
+): void {
+  if (tooDeepBy === undefined || rowsBefore >= total) return
+  throw invalidFields([
+    {
+      field: tooDeepBy,
+      message: `reaches beyond the first ${MAX_OFFSET} rows; go on from page to page with cursor, which is pagination.next_cursor of the page before`,
+    },
+  ])
+}
+
+/** Throws the 422 of a parameter that says the same in another way. */
+export function refuseBeside(name: string, query: Readonly<Record<string, unknown>>, others: readonly string[]): void {
+  for (const field of others)
+    if (query[field] !== undefined) throw invalidFields([{ field, message: `cannot be given together with ${name}` }])
 }
 
 /**

@@ -7,8 +7,11 @@ import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
+import type { Owner } from '../queue/fair-queue.ts'
+import type { FairTurns } from '../queue/fair-turns.ts'
+import { KiB } from '../units.ts'
 import { apiKeyOf, namesKey } from './authenticate.ts'
-import { type BodyReader, createBodyReader } from './body.ts'
+import { type BodyReader, createBodyReader, type InTurn, isLargeBody } from './body.ts'
 import { clientIp, networkSet } from './client-ip.ts'
 import {
   errorAnswer,
@@ -50,11 +53,28 @@ export interface HttpServerOptions<Actor> {
   /** The actor behind an API key; undefined when the key is unknown. */
   readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
+  /** Left out: nobody's requests are bounded by what they cost. */
+  readonly fairness?: Fairness<Actor>
   /** Left out: nobody signs in, there are only keys. */
   readonly sessions?: SessionGate<Actor>
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
+
+/** What bounds the work that one account's requests may cause. */
+export interface Fairness<Actor> {
+  /** Turns of the event loop, for large bodies and lists. */
+  readonly turns: Pick<FairTurns, 'run' | 'resume' | 'enter'>
+  /** Who takes turns as one. */
+  readonly ownerOf: (actor: Actor) => Owner
+  /** Takes work from the actor's budget; throws the 429 when it is used up. */
+  readonly spendWork: (actor: Actor, units: number) => void
+  /** Takes work that is done already: what is missing then is missing at the next request. */
+  readonly chargeWork: (actor: Actor, units: number) => void
+}
+
+/** Bytes of a body that are a unit of work, as a row is. */
+const BYTES_PER_WORK_UNIT = 4 * KiB
 
 export interface HttpServer {
   /** Answers a request without a socket. */
@@ -176,7 +196,7 @@ function pathOf(url: string): string {
 }
 
 function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader): AnyElysia {
-  const { log, sessions } = options
+  const { log, sessions, fairness } = options
   // Filled when all routes are there; no request can come before.
   let table: RouteTable = createRouteTable([])
 
@@ -204,6 +224,7 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
         if (actor === undefined) throw unauthorized()
         if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
         context.actor = actor
+        fairness?.spendWork(actor, 1)
       }
       bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
         table.takesStream(request.method, path),
@@ -225,10 +246,19 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
-      if (request.method === 'GET' || request.method === 'HEAD') return
+      const owner = fairness && context.actor !== undefined ? fairness.ownerOf(context.actor as Actor) : undefined
+      if (isReading(request.method)) {
+        if (!fairness || owner === undefined) return
+        context.takeTurn = () => fairness.turns.enter(owner, { isNew: false })
+        if (rules.isList) await fairness.turns.enter(owner)
+        return
+      }
       const sender = requiredScopes === undefined ? 'stranger' : 'authenticated'
-      const { value, reservation } = await bodies.read(request, sender, rules.bodyFormat)
+      const inTurn: InTurn | undefined =
+        fairness && owner !== undefined ? piecesInTurn(fairness.turns, owner) : undefined
+      const { value, sizeBytes, reservation } = await bodies.read(request, sender, rules.bodyFormat, inTurn)
       context.reservation = reservation
+      if (context.actor !== undefined) fairness?.chargeWork(context.actor as Actor, sizeBytes / BYTES_PER_WORK_UNIT)
       if (requiredScopes !== undefined) {
         // The key may be deleted meanwhile, the user removed or of another role.
         const found = actorOf(options, request, context)
@@ -238,11 +268,15 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
         context.actor = actor
       }
       const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
-      throwIfInvalid(rules.checkBody?.(body))
+      const check = () => rules.checkBody?.(body)
+      throwIfInvalid(inTurn && isLargeBody(sizeBytes) ? await inTurn(check) : check())
       elysia.body = body
     })
     .onAfterHandle({ as: 'global' }, ({ request, route, responseValue, set }) => {
-      requestContext(request)?.reservation?.release()
+      const context = requestContext(request)
+      context?.reservation?.release()
+      if (fairness && context?.actor !== undefined)
+        fairness.chargeWork(context.actor as Actor, countRows(responseValue))
       const cutters = table.rulesOf(request.method, route)?.cutters
       if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
       if (responseValue instanceof ElysiaCustomStatusResponse) {
@@ -270,6 +304,20 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
   table = createRouteTable(app.routes)
   return app
 }
+
+/** Only the first piece of a body's work may find too many waiting. */
+function piecesInTurn(turns: Fairness<unknown>['turns'], owner: Owner): InTurn {
+  let isBegun = false
+  return (piece) => {
+    if (isBegun) return turns.resume(owner, piece)
+    isBegun = true
+    return turns.run(owner, piece)
+  }
+}
+
+/** Rows of a list. */
+const countRows = (value: unknown): number =>
+  typeof value === 'object' && value !== null && 'data' in value && Array.isArray(value.data) ? value.data.length : 0
 
 /** Who sends a request, as of now. */
 const actorOf = <Actor>(

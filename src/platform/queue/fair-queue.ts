@@ -76,14 +76,20 @@ export class FairQueue<T> {
     return this.#owners.size
   }
 
+  /** The owners with items. */
+  owners(): Owner[] {
+    return [...this.#owners.keys()]
+  }
+
   /**
    * Adds an item behind those of its owner. False, and nothing is added, when a limit is reached and nobody gives way.
    * @param cost what it will use, in any unit that is the same for all; what is only known afterwards is added by `charge`
+   * @param options.isLimited false: it is added whatever the limits say, because it goes on with what they let in
    */
-  push(owner: Owner, item: T, cost = 1): boolean {
+  push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
     const count = this.sizeOf(owner)
-    if (count >= this.#limits.maxPerOwner) return false
-    if (this.#size >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
+    if (isLimited && count >= this.#limits.maxPerOwner) return false
+    if (isLimited && this.#size >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
     const state = this.#stateOf(owner)
     state.waiting.push({ item, cost })
     for (const share of state.shares) share.waiting++

@@ -12,6 +12,8 @@ interface Piece {
   /** True when nothing of it is left. */
   readonly run: () => boolean
   readonly refuse: () => void
+  /** Whether what it began runs after it, in the rest of the turn of the event loop. */
+  readonly endsTick: boolean
 }
 
 export interface FairTurnsOptions extends FairQueueLimits {
@@ -29,6 +31,8 @@ export class FairTurns {
   readonly #overload: () => Error
   readonly #queue: FairQueue<Piece>
   #isScheduled = false
+  /** Who entered in the last tick, and when. */
+  #entered: { readonly owner: Owner; readonly atMs: number } | undefined
 
   constructor({ clock, overload, ...limits }: FairTurnsOptions) {
     this.#clock = clock
@@ -41,13 +45,60 @@ export class FairTurns {
     return this.#queue.size
   }
 
-  /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws. */
+  /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws, or with the overload error. */
   run<T>(owner: Owner, piece: () => T): Promise<T> {
-    return this.runSteps(owner, { next: () => ({ done: true, value: piece() }) })
+    return this.#add(owner, once(piece), { isNew: true })
   }
 
   /** Runs work that yields between its pieces. The works of one owner run one after the other, so at most one of them is half done. */
   runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
+    return this.#add(owner, steps, { isNew: true })
+  }
+
+  /** The same as `run` for work that has begun: its further pieces are never refused, or it would end half done. */
+  resume<T>(owner: Owner, piece: () => T): Promise<T> {
+    return this.#add(owner, once(piece), { isNew: false })
+  }
+
+  /** Calls `step` with every item, as many in a piece as fit into its time. @param together what surrounds the steps of a piece, such as a snapshot */
+  async forEach<T>(
+    owner: Owner,
+    items: Iterable<T>,
+    step: (item: T) => void,
+    together: (steps: () => void) => void = (steps) => steps(),
+  ): Promise<void> {
+    const iterator = items[Symbol.iterator]()
+    let isOver = false
+    const steps = (): void => {
+      const endMs = this.#clock.monotonicMs() + TICK_BUDGET_MS
+      do {
+        const next = iterator.next()
+        isOver = next.done === true
+        if (!next.done) step(next.value)
+      } while (!isOver && this.#clock.monotonicMs() < endMs)
+    }
+    await this.run(owner, () => together(steps))
+    while (!isOver) await this.resume(owner, () => together(steps))
+  }
+
+  /**
+   * Resolves when the owner's turn comes, and leaves the rest of the turn of the event loop to what waits for it: for work that cannot be handed over as
+   * a piece. Up to the next turn its time counts.
+   * @param options.isNew false: work that has begun, which is never refused
+   */
+  enter(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
+    return this.#add(
+      owner,
+      once(() => undefined),
+      { isNew, endsTick: true },
+    )
+  }
+
+  #add<T>(
+    owner: Owner,
+    steps: Iterator<void, T>,
+    { isNew, endsTick = false }: { isNew: boolean; endsTick?: boolean },
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#overload())
       const run = () => {
@@ -60,7 +111,7 @@ export class FairTurns {
           return true
         }
       }
-      if (!this.#queue.push(owner, { run, refuse }, 0)) return refuse()
+      if (!this.#queue.push(owner, { run, refuse, endsTick }, 0, { isLimited: isNew })) return refuse()
       this.#schedule()
     })
   }
@@ -74,10 +125,17 @@ export class FairTurns {
   #tick(): void {
     this.#isScheduled = false
     const startMs = this.#clock.monotonicMs()
+    if (this.#entered) this.#queue.charge(this.#entered.owner, Math.max(startMs - this.#entered.atMs, MIN_COST_MS))
+    this.#entered = undefined
     for (let nowMs = startMs; nowMs - startMs < TICK_BUDGET_MS; ) {
       const next = this.#queue.shift()
       if (!next) break
       if (!next.item.run()) this.#queue.putBack(next)
+      if (next.item.endsTick) {
+        this.#entered = { owner: next.owner, atMs: nowMs }
+        this.#schedule()
+        return
+      }
       const endMs = this.#clock.monotonicMs()
       this.#queue.charge(next.owner, Math.max(endMs - nowMs, MIN_COST_MS))
       nowMs = endMs
@@ -85,6 +143,8 @@ export class FairTurns {
     if (this.#queue.size > 0) this.#schedule()
   }
 }
+
+const once = <T>(piece: () => T): Iterator<void, T> => ({ next: () => ({ done: true, value: piece() }) })
 
 /** So that pieces which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01

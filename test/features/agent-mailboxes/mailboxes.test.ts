@@ -269,10 +269,19 @@ describe('a list by limit and offset', () => {
       per_page: perPage,
       total: 5,
       total_pages: Math.ceil(5 / perPage),
+      ...(number * perPage < 5 && { next_cursor: expect.any(String) }),
     })
     expect(await asked('?limit=2')).toEqual({ ids: ids.slice(0, 2), pagination: page(1, 2) })
     expect(await asked('?limit=2&offset=2')).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
     expect(await asked('?offset=4')).toEqual({ ids: ids.slice(4), pagination: page(1, 25) })
+    const next = String(at((await asked('?limit=2')).pagination, 'next_cursor'))
+    expect(await asked(`?limit=2&cursor=${next}`)).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
+    expectRefusal(
+      await service.api('GET', `/v1/agent-mailboxes?offset=2&cursor=${next}`),
+      422,
+      'validation_failed',
+      'offset',
+    )
     expect(await asked('?limit=2&offset=999999')).toEqual({ ids: [], pagination: page(500_000, 2) })
     expect(await asked('?page=2&per_page=2')).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
   })

@@ -602,7 +602,13 @@ describe('attachments', () => {
     const id = await service.deliver(mailbox, { attachments })
     const { body } = await api('GET', path(mailbox, `/messages/${id}/attachments`))
     expect((at(body, 'data') as Json[]).map(({ filename }) => filename)).toEqual(names.slice(0, 25))
-    expect(at(body, 'pagination')).toEqual({ page: 1, per_page: 25, total: 30, total_pages: 2 })
+    expect(at(body, 'pagination')).toEqual({
+      page: 1,
+      per_page: 25,
+      total: 30,
+      total_pages: 2,
+      next_cursor: expect.any(String),
+    })
     for (const n of ['30', '-1', '1.0', '01', 'x', '%00', '9'.repeat(20)])
       expectRefusal(await api('GET', path(mailbox, `/messages/${id}/attachments/${n}`)), 404, 'attachment_not_found')
   })

@@ -64,7 +64,7 @@ describe('the filter operation_id', () => {
       ['', 7],
     ])
     expect((await list(`operation_id=${broadcast}&per_page=3&page=2`)).body).toMatchObject({
-      pagination: { page: 2, per_page: 3, total: 7, total_pages: 3 },
+      pagination: { page: 2, per_page: 3, total: 7, total_pages: 3, next_cursor: expect.any(String) },
     })
   })
 

@@ -33,7 +33,13 @@ describe('a list of five emails', () => {
     const answer = await list(emails, 'per_page=2')
     const rows = at(answer.body, 'data') as Record<string, unknown>[]
     expect(Object.keys(answer.body as object).sort()).toEqual(['data', 'pagination'])
-    expect(at(answer.body, 'pagination')).toEqual({ page: 1, per_page: 2, total: 5, total_pages: 3 })
+    expect(at(answer.body, 'pagination')).toEqual({
+      page: 1,
+      per_page: 2,
+      total: 5,
+      total_pages: 3,
+      next_cursor: expect.any(String),
+    })
     expect(rows.map((row) => [row['subject'], row['status'], row['to']])).toEqual([
       ['5', 'queued', 'bob@receiver.test'],
       ['4', 'scheduled', 'bob@receiver.test'],

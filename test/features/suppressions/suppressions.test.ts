@@ -212,7 +212,13 @@ test('the list is newest first, in pages, and filtered by reason and address', a
     'r3@x.test',
     'r2@x.test',
   ])
-  expect(at(page.body, 'pagination')).toEqual({ page: 2, per_page: 3, total: 8, total_pages: 3 })
+  expect(at(page.body, 'pagination')).toEqual({
+    page: 2,
+    per_page: 3,
+    total: 8,
+    total_pages: 3,
+    next_cursor: expect.any(String),
+  })
   const odd = await api('GET', '/v1/suppressions?reason=odd&per_page=2&page=2')
   expect([at(odd.body, 'data'), at(odd.body, 'pagination', 'total')]).toMatchObject([
     [{ email_address: 'r1@x.test' }],

@@ -1,0 +1,57 @@
+/**
+ * @module How much work an account may cause: a token bucket over all routes, in units of about a row. A recipient accepted, a row written or read and 4 KiB of
+ * a body are one each. Sub-accounts share the bucket of their parent, so that making more of them buys nothing. In memory only.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Clock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { prepared } from '#platform/db/open.ts'
+import { tooMany } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+
+export interface WorkBudget {
+  /** Takes units from an account's budget before the work is done; throws 429 `work_limit` when it has not as many. */
+  spend(accountId: number, units: number): void
+  /** Takes units for work that is done: what is missing is missing at the next request. */
+  charge(accountId: number, units: number): void
+}
+
+/** What the start of an export costs. The rest of it takes turns, and must not keep its own account from sending. */
+export const EXPORT_WORK_UNITS = 1000
+
+const sql = prepared((db) => ({
+  tenant: db.prepare<{ id: number }, [number]>('SELECT coalesce(parent_id, id) AS id FROM accounts WHERE id = ?'),
+}))
+
+/** Row id of the account that an account takes turns as: its parent, or itself. */
+export const tenantOf = (db: Database, accountId: number): number => sql(db).tenant.get(accountId)?.id ?? accountId
+
+/** A setting of 0 units a second is no limit. */
+export function createWorkBudget({
+  clock,
+  config,
+  db,
+}: {
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly config: Pick<Config, 'workPerSecond' | 'workBurst'>
+  readonly db: Database
+}): WorkBudget {
+  const limiter = createRateLimiter(clock)
+  const rate = { ratePerSecond: config.workPerSecond, burst: config.workBurst }
+  const isLimited = rate.ratePerSecond > 0
+  return {
+    spend(accountId, units) {
+      if (!isLimited || units <= 0) return
+      const taken = limiter.take(String(tenantOf(db, accountId)), units, rate)
+      if (!taken.ok)
+        throw tooMany(
+          'work_limit',
+          `The requests of this account cause more than ${rate.ratePerSecond} units of work a second (recipients, rows and 4 KiB of a body are one each); wait for the time in Retry-After, or send smaller requests.`,
+          taken.retryAfterSeconds,
+        )
+    },
+    charge(accountId, units) {
+      if (isLimited && units > 0) limiter.charge(String(tenantOf(db, accountId)), units, rate)
+    },
+  }
+}

@@ -1,0 +1,83 @@
+import { expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+
+const ROWS = 10_150
+
+/** An account with more emails than may be walked over; several of them of each millisecond. */
+async function createLongList(): Promise<EmailApi> {
+  const emails = await createEmailApi()
+  const { id } = await emails.accepted()
+  const columns =
+    'account_id, domain_id, stream_id, status, sandbox, transactional, tracked, from_address, subject, recipient_count, size_bytes'
+  emails.app.db.run(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${ROWS - 1})
+     INSERT INTO emails (uuid, created_at, updated_at, ${columns}) SELECT randomblob(16), created_at + i / 40, updated_at, ${columns} FROM emails, n`,
+  )
+  emails.app.db.run('UPDATE counters SET value = ? WHERE metric = ?', [ROWS, 'email:queued'])
+  expect(id).toBeString()
+  return emails
+}
+
+test('beyond 10,000 rows a page is refused with a word of the cursor, which goes on to the end without a gap', async () => {
+  await using emails = await createLongList()
+  const deep = await emails.api('GET', '/v1/emails?per_page=100&page=102')
+  expectRefusal(deep, 422, 'validation_failed', 'page')
+  expect(at(deep.body, 'message')).toContain('next_cursor')
+  // A cursor that counts rows, as a list of bounded length has it, reaches no further.
+  const counting = Buffer.from('[10001]').toString('base64url')
+  expectRefusal(await emails.api('GET', `/v1/emails?cursor=${counting}`), 422, 'validation_failed', 'cursor')
+  // Past the end there is nothing to refuse.
+  expect((await emails.api('GET', '/v1/emails?per_page=100&page=103')).body).toMatchObject({ data: [] })
+
+  const ids: unknown[] = []
+  let last: unknown
+  for (let query: string | undefined = 'page=100'; query !== undefined; ) {
+    const { status, body } = await emails.api('GET', `/v1/emails?per_page=100&${query}`)
+    expect(status).toBe(200)
+    ids.push(...(at(body, 'data') as { id: string }[]).map(({ id }) => id))
+    last = at(body, 'pagination')
+    const cursor = (last as { next_cursor?: string }).next_cursor
+    query = cursor === undefined ? undefined : `cursor=${cursor}`
+  }
+  expect(last).toEqual({ page: 102, per_page: 100, total: ROWS, total_pages: 102 })
+  const newestFirst = emails.app.db
+    .query<{ id: string }, []>(
+      'SELECT lower(hex(uuid)) AS id FROM emails ORDER BY created_at DESC, emails.id DESC LIMIT -1 OFFSET 9900',
+    )
+    .all()
+    .map(({ id }) => id)
+  expect(ids.map((id) => String(id).replaceAll('-', ''))).toEqual(newestFirst)
+})
+
+test('a page by cursor neither repeats nor skips a row when newer ones come in between', async () => {
+  await using emails = await createEmailApi()
+  const ids: string[] = []
+  for (let i = 0; i < 4; i++) ids.unshift((await emails.accepted({ ...EMAIL, subject: `number ${i}` })).id)
+  const first = await emails.api('GET', '/v1/emails?per_page=2')
+  await emails.accepted({ ...EMAIL, subject: 'newer' })
+  const cursor = String(at(first.body, 'pagination', 'next_cursor'))
+  const second = await emails.api('GET', `/v1/emails?per_page=2&cursor=${cursor}`)
+  const shown = [first, second].flatMap(({ body }) => (at(body, 'data') as { id: string }[]).map(({ id }) => id))
+  expect(shown).toEqual(ids)
+})
+
+test.each([
+  [
+    'emails',
+    'emails',
+    'account_id = 1 AND created_at BETWEEN 0 AND 5 AND (created_at, id) < (5, 9) ORDER BY created_at DESC, id DESC LIMIT 5',
+  ],
+  ['contacts', 'contacts INDEXED BY contacts_list', 'list_id = 1 AND id < 5 ORDER BY id DESC LIMIT 5'],
+  [
+    'threads',
+    'mailbox_threads',
+    'mailbox_id = 1 AND (last_message_at, id) < (5, 9) ORDER BY last_message_at DESC, id DESC LIMIT 5',
+  ],
+])('the page of %s behind a cursor is found by index and not sorted', async (_, from, where) => {
+  await using emails = await createEmailApi()
+  const plan = emails.app.db
+    .query<{ detail: string }, []>(`EXPLAIN QUERY PLAN SELECT id FROM ${from} WHERE ${where}`)
+    .all()
+  expect(plan.map(({ detail }) => detail)).toEqual([expect.stringMatching(/^SEARCH .* USING .*INDEX .*[<>]/)])
+})
