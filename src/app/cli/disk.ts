@@ -1,6 +1,6 @@
 /**
- * @module `tassis disk`: what uses the disk, by kind and by account; how long each kind is kept, and what goes next. Reads by a connection of its own, so it runs beside the
- * service and without it, and changes nothing.
+ * @module `tassis disk`: what uses the disk, by kind and by account; how long each kind is kept, and what goes next.
+ * Reads over a connection of its own, so it runs beside the service and without it. Changes nothing.
  */
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'

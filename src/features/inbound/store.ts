@@ -23,13 +23,13 @@ export interface NewInbound {
 }
 
 /**
- * Messages of a domain without a route that are kept, and their octets: anybody can send to addresses that he makes up. What comes beyond is accepted and
- * not stored; a catch_all route takes all.
+ * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. What exceeds
+ * them is accepted and not stored; a catch_all route takes everything.
  */
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
 
-/** Counter of the messages of an account that were not stored for that. */
+/** Counter of the messages of an account that were not stored because of these limits. */
 export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 
 const sql = prepared((db) => ({
@@ -53,8 +53,8 @@ const MOST_TO_ADDRESSES = 100
 const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
 /**
- * Stores a received message for one route of one domain. False when the domain is gone, since there is nobody to store it for, and when no route matched and
- * the domain has as much of such mail as it may.
+ * Stores a received message for one route of one domain. Returns false when the domain is gone, and when no route
+ * matches and the domain has too much of such mail.
  */
 export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): boolean {
   const { envelope, message, problem, authentication } = received
@@ -63,7 +63,7 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     drop(app, tx, to, received, 'a received message is dropped: its domain is gone')
     return false
   }
-  if (to.routeId === undefined && !to.isForMailbox && !mayKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
+  if (to.routeId === undefined && !to.isForMailbox && !canKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
     count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, 1)
     drop(
       app,
@@ -124,7 +124,7 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
   return true
 }
 
-function mayKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
+function canKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
   const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
   return kept.count < MAX_UNROUTED && kept.bytes + sizeBytes <= MAX_UNROUTED_BYTES
 }

@@ -1,12 +1,13 @@
 /**
- * @module From what is used to how much has to go: accounts above their fair share of a budget lose their own oldest rows. Reads whole tables, so it belongs
- * beside `measure.ts`.
+ * @module Decides from what is used how much has to go: accounts above their fair share of a budget lose their own
+ * oldest rows. Reads whole tables, so it runs in the measure Worker or a command, never on the main thread of a
+ * service.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { type HeldKind, type Holding, type HoldingSources, holdingsOf } from './holdings.ts'
+import { type HeldKind, type Holding, type HoldingSources, holdingsOf, UNOWNED } from './holdings.ts'
 import { allocated, type DatabaseUse, type MonthUse, measureDatabase, measureStore, usedOf } from './measure.ts'
 import { PartBytes } from './part-bytes.ts'
 import { type Excess, findExcesses } from './shares.ts'
@@ -51,8 +52,8 @@ export interface Measured {
 /** What goes of an account that is above its share. */
 export interface Cut extends Excess {
   readonly kind: Budgeted
-  /** What goes is from before this time. */
-  readonly before: Millis
+  /** What goes is from before this time; undefined: nothing may go, as all that it has is unread or not over. */
+  readonly before: Millis | undefined
   /** Row ids by table, oldest first; none for events, which go by their time. */
   readonly rows: ReadonlyMap<WalkName, Float64Array>
 }
@@ -158,7 +159,11 @@ const eventsOf = (db: Database): EventsOfAccount[] =>
 export const excessesOf = ({ uses, parents }: Measured, kind: Budgeted, budget: number): Excess[] =>
   budget === 0
     ? []
-    : findExcesses(new Map([...uses[kind]].map(([accountId, { bytes }]) => [accountId, bytes])), budget, parents)
+    : findExcesses(
+        new Map([...uses[kind]].map(([accountId, { bytes }]) => [accountId, bytes])),
+        budget,
+        parents,
+      ).filter(({ accountId }) => accountId !== UNOWNED)
 
 /** What has to go, of each account that is above its share of a kind that is over its budget. */
 export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
@@ -171,11 +176,11 @@ export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
 function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess[]): Cut[] {
   const ranges = new Map(eventsOf(db).map((range) => [range.accountId, range]))
   const timeOf = db.query<{ at: Millis }, [number, number]>('SELECT at FROM events WHERE account_id = ? AND seq = ?')
-  return excesses.flatMap((excess) => {
+  return excesses.map((excess) => {
     const { accountId, usedBytes, keptBytes } = excess
     const count = Math.ceil((usedBytes - keptBytes) / use.bytesOfEvent)
     const last = timeOf.get(accountId, (ranges.get(accountId)?.first ?? 1) + count - 1)
-    return last ? [{ ...excess, kind: 'events' as const, before: last.at + 1, rows: new Map() }] : []
+    return { ...excess, kind: 'events' as const, before: last ? last.at + 1 : undefined, rows: new Map() }
   })
 }
 
@@ -185,7 +190,7 @@ interface Cutting {
   /** What it may keep of rows that are still to come. */
   leftBytes: number
   isFull: boolean
-  before: Millis
+  before: Millis | undefined
   readonly rows: Map<WalkName, number[]>
 }
 
@@ -193,37 +198,29 @@ function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly
   const cuttings = new Map(
     excesses.map((excess): [number, Cutting] => {
       const leftBytes = excess.keptBytes - (uses[kind].get(excess.accountId)?.keptBytes ?? 0)
-      return [excess.accountId, { excess, leftBytes, isFull: false, before: 0, rows: new Map() }]
+      return [excess.accountId, { excess, leftBytes, isFull: false, before: undefined, rows: new Map() }]
     }),
   )
   for (const holding of holdingsOf(kind, sources)) {
     const cutting = holding.isKept ? undefined : cuttings.get(holding.accountId)
     if (cutting) cutHolding(cutting, holding)
   }
-  return [...cuttings.values()].flatMap(({ excess, before, rows }) =>
-    rows.size === 0
-      ? []
-      : [
-          {
-            ...excess,
-            kind,
-            before,
-            rows: new Map(
-              [...rows].map(([walk, ids]) => [walk, Float64Array.from(ids.slice(-MAX_ROWS_PER_CUT).reverse())]),
-            ),
-          },
-        ],
-  )
+  return [...cuttings.values()].map(({ excess, before, rows }) => ({
+    ...excess,
+    kind,
+    before,
+    rows: new Map([...rows].map(([walk, ids]) => [walk, Float64Array.from(ids.slice(-MAX_ROWS_PER_CUT).reverse())])),
+  }))
 }
 
 function cutHolding(cutting: Cutting, { walk, id, bytes, changedAt }: Holding): void {
   cutting.leftBytes -= bytes
   cutting.isFull ||= cutting.leftBytes < 0
   if (!cutting.isFull) return
-  cutting.before = Math.max(cutting.before, changedAt + 1)
+  cutting.before = Math.max(cutting.before ?? 0, changedAt + 1)
   const ids = cutting.rows.get(walk) ?? []
   cutting.rows.set(walk, ids)
   ids.push(id)
-  // The oldest ones go first.
+  // They come newest first, and the oldest ones go first.
   if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

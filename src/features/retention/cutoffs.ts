@@ -1,6 +1,6 @@
 /**
- * @module What goes: by age all from before a time, by size rows of the accounts above their share. Budgets are measured by a Worker of its own, and the
- * longer that takes the less often.
+ * @module What goes: by age everything from before a time, by size rows of the accounts above their share. A Worker
+ * measures the budgets; the longer that takes, the less often it is done.
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'

@@ -1,6 +1,6 @@
 /**
- * @module The rows that hold the bytes of each kind, newest first, with what would be freed if a row and all older ones went. Reads whole tables, so it belongs
- * beside `measure.ts`.
+ * @module The rows that hold the bytes of each kind, newest first, with what is freed if a row and all older ones go.
+ * Reads whole tables, so it belongs beside `measure.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -143,7 +143,7 @@ interface ReceivedRow extends RefRow {
 
 const INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
   created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails`
-/** Messages that no consumer has read are never removed by size. CROSS JOIN: in the order of the messages, without a sort. */
+/** Unread messages are never removed by size. CROSS JOIN: in the order of the messages, without a sort. */
 const MAILBOX = `SELECT m.id, account_id AS accountId, stripped_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
   m.created_at AS createdAt, m.created_at AS changedAt, email_id IS NULL AND read_at IS NULL AS isKept
   FROM mailbox_messages m CROSS JOIN agent_mailboxes b ON b.id = mailbox_id`

@@ -1,6 +1,6 @@
 /**
- * @module Worker that measures who uses what and which rows have to go. Reads by a connection of its own, in one read transaction. Talks with `cutoffs.ts`
- * only; changes nothing.
+ * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own, in one read
+ * transaction. Talks with `cutoffs.ts` only; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'

@@ -1,4 +1,6 @@
-/** @module What is kept since when, who has how much of it, and what goes next: for whoever looks at the disk. Reads only. */
+/**
+ * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -23,7 +25,7 @@ export interface Kept {
   readonly oldestAt: Millis | undefined
   /** When it goes by its age; undefined: there is nothing. */
   readonly goesAt: Millis | undefined
-  /** Over its budget: of accounts above their share what is from before this time, at the latest, goes at the next run. */
+  /** Over its budget: accounts above their share lose rows from before this time at the next run. */
   readonly overBefore: Millis | undefined
   /** Those that use most, and all that lose something at the next run; the largest first. */
   readonly accounts: readonly AccountShare[]
@@ -82,7 +84,7 @@ export function keptKinds(db: Database, config: Config, measured: Measured, now:
   return kinds.map((kind) => {
     const oldestAt = oldest[kind]
     const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
-    const before = Math.max(0, ...ofKind.map((cut) => cut.before))
+    const before = Math.max(0, ...ofKind.map((cut) => cut.before ?? 0))
     return {
       kind,
       usedBytes: used[kind],

@@ -1,7 +1,8 @@
 /**
- * @module What each part of a content store takes of the disk, told to one holder each: identical parts are stored once, and are freed with the last row that
- * holds them. So rows ask newest first, and the newest holder has the bytes. What nobody asked for is garbage. Reads the index of every month that is
- * asked about, so it belongs beside `measure.ts`.
+ * @module How many bytes of the disk each part of a content store takes, counted for one holder. Identical parts are
+ * stored once and freed with the last row that holds them: rows are counted newest first, so the newest holder has the
+ * bytes, and a part that no row holds counts for nobody. Reads the rows of each month that is asked about, so it
+ * belongs beside `measure.ts`.
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'

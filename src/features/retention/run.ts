@@ -1,11 +1,13 @@
 /**
- * @module Retention: what is older than its age goes, and what an account has beyond its share of a budget; the oldest first, a few rows in each transaction,
- * so that requests get in between. Mail that is not over is never touched, and unread messages of mailboxes go by their age alone. A run that ends early, by a crash or a full disk, is gone on with by the next.
+ * @module Retention: removes what is older than its age, and what an account has beyond its share of a budget; the
+ * oldest first, a few rows in each transaction, so that requests get in between. Never touches open mail, and unread
+ * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
  */
 import type { App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { days, hours } from '#platform/units.ts'
 import { trimAuditLog } from '../audit-logs/trim.ts'
 import { horizonOf } from '../events/horizon.ts'
@@ -22,7 +24,7 @@ import { believedTime } from './believed-time.ts'
 import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
 import { agedCutoffs, budgetCuts } from './cutoffs.ts'
 import { createPace, type Pace } from './pace.ts'
-import { goThrough, goThroughIds, type OldRow, type Walk } from './walk.ts'
+import { goThrough, type OldRow, retireByIds, type Walk } from './walk.ts'
 import {
   broadcastContentWalk,
   broadcastWalk,
@@ -105,15 +107,16 @@ const cutFacts = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
   accountId,
   usedBytes: Math.round(usedBytes),
   shareBytes: Math.round(shareBytes),
-  before: new Date(before).toISOString(),
+  before: isoTimeOrNull(before ?? null),
 })
 
 async function removeCut(app: App, { kind, accountId, before, rows }: Cut, now: Millis, signal: AbortSignal) {
+  if (before === undefined) return 0
   if (kind === 'events')
     return await passEventsOf(app, accountId, eventTimes(app, before, now), createPace(app.clock), signal)
   const pass = async <Row extends OldRow>(walk: Walk<Row>): Promise<number> => {
     const ids = rows.get(walk.name)
-    return ids ? await goThroughIds(app, walk, { ids, before }, { pace: createPace(app.clock), signal }) : 0
+    return ids ? await retireByIds(app, walk, { ids, before }, { pace: createPace(app.clock), signal }) : 0
   }
   // A broadcast goes after its emails.
   if (kind === 'content') return (await pass(contentWalk)) + (await pass(broadcastContentWalk))

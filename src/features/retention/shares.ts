@@ -1,6 +1,7 @@
 /**
- * @module Max-min fair shares of a byte budget: whoever uses less than an equal part keeps all of it, and the others divide the rest equally. Sub-accounts
- * share the part of their parent, or a tenant could multiply his share. Pure arithmetic.
+ * @module Max-min fair shares of a byte budget: an account that uses less than an equal part keeps all of it, and the
+ * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply his
+ * share. Pure arithmetic.
  */
 
 /** An account above its share is brought down to this fraction of it, so that it is not above it again at once. */

@@ -1,7 +1,8 @@
 /**
- * @module Goes through the rows of a table from the oldest on, a few in each transaction, and remembers how far it came, so that a restart goes on there.
- * A row that is old enough but may not go yet is noted and looked at again in each run. What goes for its size is named row by row instead, and measured
- * again after a restart. The only writer of `retention_left`.
+ * @module Scans the rows of a table from the oldest on, a few in each transaction, and stores how far it came, so that
+ * a restart continues there. A row that is old enough but may not go yet is noted and looked at again in each run. What
+ * goes for its size is named by row id instead, and measured again after a restart. The only writer of
+ * `retention_left`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
@@ -91,8 +92,8 @@ interface Step {
   readonly next: number | undefined
 }
 
-/** Does what is to be done with rows of which an account has too much, those that are there and over; resolves with how many they were. */
-export async function goThroughIds<Row extends OldRow>(
+/** Retires rows that an account has too many of, unless they have changed since; resolves with how many it retired. */
+export async function retireByIds<Row extends OldRow>(
   app: App,
   walk: Walk<Row>,
   { ids, before }: { readonly ids: Float64Array; readonly before: Millis },

@@ -5,6 +5,7 @@ import { hasGarbage, sweep } from '#features/content/sweep.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { fairShare, findExcesses } from '#features/retention/shares.ts'
 import { randomBelow } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -95,13 +96,18 @@ test('of an account above its share goes first what fell to no route, then the o
   expectBalanced(service)
 })
 
-test('unread messages of mailboxes never go for their size, read ones do', async () => {
+test('unread messages of mailboxes never go for their size, which the log says, and read ones do', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, api, path, newMailbox, deliver, clock } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
   for (let n = 0; n < 20; n++) await deliver(mailbox, { subject: `job ${n}`, text: 'x', raw: random(100_000) })
   clock.advance(hours(1))
-  expect(isDue(await runRetention(app))).toBe(false)
+  const lines: string[] = []
+  const logged = { ...app, log: createLog('warn', { write: (line) => void lines.push(line) }) }
+  expect(isDue(await runRetention(logged))).toBe(false)
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+    expect.objectContaining({ kind: 'inbound', accounts: 1, first: [expect.objectContaining({ before: null })] }),
+  ])
   for (let n = 0; n < 10; n++) {
     const next = await api('GET', path(mailbox, '/messages/next?timeout=0'))
     const [id, lease] = [at(next.body, 'data', 'id'), at(next.body, 'lease_token')]
