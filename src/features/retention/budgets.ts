@@ -75,7 +75,7 @@ export function mayBeOver(dataDir: string, budgets: Budgets): boolean {
   )
 }
 
-/** Measures what is used, and by whom. @param db in a read transaction, as long as the result is used */
+/** Measures what is used, and by whom. The result reads on from `db`. */
 export function measure(db: Database, dataDir: string, budgets?: Budgets): Measured {
   const database = measureDatabase(db)
   const content = measureStore(join(dataDir, 'content'))

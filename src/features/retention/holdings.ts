@@ -76,13 +76,12 @@ function takeAttachments(parts: PartBytes, { attachments }: Attachments): number
 
 /** Emails with content, and the sources of broadcasts, which their emails share and which go after them. */
 function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
-  const emails = db
-    .query<RefRow & { ofBroadcast: number }, []>(
-      `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, created_at AS createdAt, updated_at AS changedAt,
-         status IN (${OPEN}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast
-       FROM emails WHERE html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%' ORDER BY id DESC`,
-    )
-    .iterate()
+  const emails = newestFirst<RefRow & { ofBroadcast: number }>(
+    db,
+    `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, created_at AS createdAt, updated_at AS changedAt,
+       status IN (${OPEN}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast FROM emails`,
+    `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`,
+  )
   const broadcasts = db
     .query<Omit<RefRow, 'attachments'>, []>(
       `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, updated_at AS createdAt, updated_at AS changedAt,
@@ -119,12 +118,11 @@ function* logHoldings({ db, use }: HoldingSources): Generator<Holding> {
       )
       .get()?.n ?? 0
   const weigh = ({ weight }: LogRow): number => (use.groups.logs * weight) / sum
-  const emails = db
-    .query<LogRow, []>(
-      `SELECT id, account_id AS accountId, ${EMAIL_WEIGHT} AS weight, created_at AS createdAt, updated_at AS changedAt, status IN (${OPEN}) AS isKept
-       FROM emails ORDER BY id DESC`,
-    )
-    .iterate()
+  const emails = newestFirst<LogRow>(
+    db,
+    `SELECT id, account_id AS accountId, ${EMAIL_WEIGHT} AS weight, created_at AS createdAt, updated_at AS changedAt, status IN (${OPEN}) AS isKept
+     FROM emails`,
+  )
   const broadcasts = db
     .query<LogRow, []>(
       `SELECT id, account_id AS accountId, ${BROADCAST_WEIGHT} AS weight, updated_at AS createdAt, updated_at AS changedAt,
@@ -142,11 +140,11 @@ interface ReceivedRow extends RefRow {
 }
 
 const INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
-  created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails`
-/** Unread messages are never removed by size. CROSS JOIN: in the order of the messages, without a sort. */
-const MAILBOX = `SELECT m.id, account_id AS accountId, stripped_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
-  m.created_at AS createdAt, m.created_at AS changedAt, email_id IS NULL AND read_at IS NULL AS isKept
-  FROM mailbox_messages m CROSS JOIN agent_mailboxes b ON b.id = mailbox_id`
+  created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails NOT INDEXED`
+/** Unread messages are never removed by size. */
+const MAILBOX = `SELECT id, (SELECT account_id FROM agent_mailboxes b WHERE b.id = mailbox_id) AS accountId, stripped_ref AS headersRef,
+  text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, created_at AS createdAt, created_at AS changedAt,
+  email_id IS NULL AND read_at IS NULL AS isKept FROM mailbox_messages NOT INDEXED`
 
 /** What is received for nobody's account: it counts, and goes by bounds of its own. */
 const OTHERS = [
@@ -172,20 +170,11 @@ function* inboundHoldings({ db, use, content, rawMail }: HoldingSources): Genera
     content.take(row.htmlRef) +
     takeAttachments(content, row) +
     rawMail.take(row.rawRef)
-  const rows = (sql: string) => db.query<ReceivedRow, []>(sql).iterate()
-  yield* mergeNewest(
-    holdings(
-      rows(`${INBOUND} WHERE route_id IS NOT NULL ORDER BY id DESC`),
-      'inbound',
-      (row) => inbound.ofRow + take(row),
-    ),
-    holdings(rows(`${MAILBOX} ORDER BY m.id DESC`), 'mailboxes', (row) => messages.ofRow + take(row)),
-  )
-  yield* holdings(
-    rows(`${INBOUND} WHERE route_id IS NULL ORDER BY id DESC`),
-    'inbound',
-    (row) => inbound.ofRow + take(row),
-  )
+  const inboundRows = (where: string): Iterable<Holding> =>
+    holdings(newestFirst<ReceivedRow>(db, INBOUND, where), 'inbound', (row) => inbound.ofRow + take(row))
+  const messageRows = holdings(newestFirst<ReceivedRow>(db, MAILBOX), 'mailboxes', (row) => messages.ofRow + take(row))
+  yield* mergeNewest(inboundRows('route_id IS NOT NULL'), messageRows)
+  yield* inboundRows('route_id IS NULL')
   let bytes = Math.max(0, use.groups.inbound - inbound.bytes - messages.bytes)
   for (const [store, sql] of OTHERS)
     for (const { ref } of db.query<{ ref: number | null }, []>(sql).iterate())
@@ -216,16 +205,33 @@ function* holdings<Row extends Common>(
   }
 }
 
+const BATCH_SIZE = 10_000
+
+/** Rows by falling id. In batches with a statement each: a long read would keep the write-ahead log from being emptied. */
+function* newestFirst<Row extends { readonly id: number }>(
+  db: Database,
+  select: string,
+  where = 'TRUE',
+): Generator<Row> {
+  const batch = db.query<Row, [number]>(`${select} WHERE id < ? AND (${where}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`)
+  for (let before: number | undefined = Number.MAX_SAFE_INTEGER; before !== undefined; ) {
+    const rows: Row[] = batch.all(before)
+    yield* rows
+    before = rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id
+  }
+}
+
 /** Two orders, newest first, as one. */
-function* mergeNewest(a: Iterator<Holding>, b: Iterator<Holding>): Generator<Holding> {
-  let [first, second] = [a.next(), b.next()]
+function* mergeNewest(a: Iterable<Holding>, b: Iterable<Holding>): Generator<Holding> {
+  const [firsts, seconds] = [a[Symbol.iterator](), b[Symbol.iterator]()]
+  let [first, second] = [firsts.next(), seconds.next()]
   while (!first.done || !second.done) {
     if (second.done || (!first.done && first.value.at > second.value.at)) {
       if (!first.done) yield first.value
-      first = a.next()
+      first = firsts.next()
     } else {
       yield second.value
-      second = b.next()
+      second = seconds.next()
     }
   }
 }

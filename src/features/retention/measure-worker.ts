@@ -1,6 +1,6 @@
 /**
- * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own, in one read
- * transaction. Talks with `cutoffs.ts` only; changes nothing.
+ * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own. Talks with
+ * `cutoffs.ts` only; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -31,7 +31,7 @@ function look({ dataDir, budgets }: MeasureRequest): Cut[] {
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {
     db.run('PRAGMA temp_store = MEMORY')
-    db.run('BEGIN')
+    // Not of one moment: rows that come or go meanwhile change little, and each is looked at again before it goes.
     return findCuts(measure(db, dataDir, budgets), budgets)
   } finally {
     db.close()
