@@ -13,7 +13,7 @@ import { startCaptureServer } from '#features/capture/server.ts'
 import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { setErasedKey } from '#features/contacts/listed-form.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
-import { recipientEmailId } from '#features/emails/read.ts'
+import { findEmailOfRecipient } from '#features/emails/read.ts'
 import {
   accountsWithEvents,
   createEventTime,
@@ -246,7 +246,7 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
   const capture = await startCaptureServer({
     store: captures,
     verpKey: app.keys.subkey('verp'),
-    findEmailId: (recipientId) => recipientEmailId(app.db, recipientId),
+    findEmail: (recipientId) => findEmailOfRecipient(app.db, recipientId),
     hostname: app.config.hostname,
     maxMessageBytes: app.config.maxBodyBytes * 2,
     log: app.log,

@@ -942,6 +942,7 @@ async function makeCapturedEmail({ app, opened, accepted }: EmailApi): Promise<s
   await opened.captures.save({
     recipientId: recipient.id,
     emailId: recipient.emailId,
+    ownerId: 1,
     mailFrom: `bounce@${UNVERIFIED}`,
     rcptTo: EMAIL.to,
     raw: Buffer.from('Subject: Hello\r\n\r\nHello, Bob.\r\n'),

@@ -10,13 +10,13 @@ import { seconds } from '#platform/units.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 import { PromptSmtpServer } from './prompt-smtp-server.ts'
-import type { CaptureStore } from './store.ts'
+import type { CaptureStore, NewCapture } from './store.ts'
 
 export interface CaptureServerOptions {
   readonly store: Pick<CaptureStore, 'save'>
   readonly verpKey: Uint8Array
-  /** The email that a recipient belongs to; undefined when there is no such recipient. */
-  readonly findEmailId: (recipientId: number) => number | undefined
+  /** The email that a recipient belongs to, and whose share of the store it takes; undefined when there is no such recipient. */
+  readonly findEmail: (recipientId: number) => Pick<NewCapture, 'emailId' | 'ownerId'> | undefined
   /** Name in the greeting. */
   readonly hostname: string
   /** Larger messages are refused with 552; also the bound on what one session holds in memory. */
@@ -40,11 +40,13 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   const { store, log, maxMessageBytes } = options
   const saving = new Set<Promise<void>>()
 
-  const recipientOf = (mailFrom: SMTPServerAddress | false): { recipientId: number; emailId: number } | undefined => {
+  const recipientOf = (
+    mailFrom: SMTPServerAddress | false,
+  ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId'> | undefined => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
     const recipientId = decodeVerp(localPart, options.verpKey)?.recipientId
-    const emailId = recipientId === undefined ? undefined : options.findEmailId(recipientId)
-    return recipientId === undefined || emailId === undefined ? undefined : { recipientId, emailId }
+    const email = recipientId === undefined ? undefined : options.findEmail(recipientId)
+    return recipientId === undefined || email === undefined ? undefined : { recipientId, ...email }
   }
 
   const save = async ({ envelope }: SMTPServerSession, raw: Uint8Array): Promise<void> => {

@@ -1,6 +1,7 @@
 /**
- * @module Captured messages, in `capture.db`: a file of its own, bounded by age and bytes, that holds nothing else and may be deleted while the
- * service is stopped. One row a recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
+ * @module Captured messages, in `capture.db`: a file of its own, bounded by age and bytes, that holds nothing else and may
+ * be deleted while the service is stopped. When there are too many bytes, the owner with most loses his oldest message.
+ * One row a recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -13,6 +14,8 @@ import { KiB } from '#platform/units.ts'
 export interface NewCapture {
   readonly recipientId: number
   readonly emailId: number
+  /** Whose share of the bytes it takes. */
+  readonly ownerId: number
   readonly mailFrom: string
   readonly rcptTo: string
   /** The message's octets, dot-stuffing undone. */
@@ -73,22 +76,38 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS captures_email ON captures (email_id);
   CREATE INDEX IF NOT EXISTS captures_received ON captures (received_at);
 `
+/** Files of earlier versions lack the column. */
+const ADD_OWNER = 'ALTER TABLE captures ADD COLUMN owner_id INTEGER NOT NULL DEFAULT 0'
+const OWNER_INDEX = 'CREATE INDEX IF NOT EXISTS captures_owner ON captures (owner_id, received_at)'
 
 const SUMMARY =
   'recipient_id AS recipientId, email_id AS emailId, mail_from AS mailFrom, rcpt_to AS rcptTo, received_at AS receivedAt, size_bytes AS sizeBytes, head'
 
+interface Stored {
+  readonly ownerId: number
+  readonly storedBytes: number
+}
+
+interface OldCapture extends Stored {
+  readonly recipientId: number
+  readonly receivedAt: Millis
+}
+
+const OLD =
+  'SELECT recipient_id AS recipientId, received_at AS receivedAt, owner_id AS ownerId, stored_bytes AS storedBytes FROM captures'
+
 const sql = prepared((db) => ({
   save: db.prepare(
-    `INSERT INTO captures (recipient_id, email_id, mail_from, rcpt_to, received_at, size_bytes, stored_bytes, head, raw)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    `INSERT INTO captures (recipient_id, email_id, mail_from, rcpt_to, received_at, size_bytes, stored_bytes, head, raw, owner_id)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
      ON CONFLICT (recipient_id) DO UPDATE SET email_id = ?2, mail_from = ?3, rcpt_to = ?4, received_at = ?5, size_bytes = ?6, stored_bytes = ?7,
-       head = ?8, raw = ?9`,
+       head = ?8, raw = ?9, owner_id = ?10`,
   ),
-  storedBytes: db.prepare<{ storedBytes: number }, [number]>(
-    'SELECT stored_bytes AS storedBytes FROM captures WHERE recipient_id = ?',
+  stored: db.prepare<Stored, [number]>(
+    'SELECT owner_id AS ownerId, stored_bytes AS storedBytes FROM captures WHERE recipient_id = ?',
   ),
-  totalBytes: db.prepare<{ totalBytes: number }, []>(
-    'SELECT coalesce(sum(stored_bytes), 0) AS totalBytes FROM captures',
+  byOwner: db.prepare<Stored, []>(
+    'SELECT owner_id AS ownerId, sum(stored_bytes) AS storedBytes FROM captures GROUP BY owner_id',
   ),
   ofEmail: db.prepare<{ recipientId: number; rcptTo: string }, [number]>(
     'SELECT recipient_id AS recipientId, rcpt_to AS rcptTo FROM captures WHERE email_id = ? ORDER BY recipient_id',
@@ -97,16 +116,14 @@ const sql = prepared((db) => ({
   newest: db.prepare<CaptureSummary, [number]>(
     `SELECT ${SUMMARY} FROM captures ORDER BY received_at DESC, recipient_id DESC LIMIT ?`,
   ),
-  oldest: db.prepare<{ recipientId: number; receivedAt: Millis; storedBytes: number }, [number]>(
-    `SELECT recipient_id AS recipientId, received_at AS receivedAt, stored_bytes AS storedBytes FROM captures
-     ORDER BY received_at, recipient_id LIMIT ?`,
-  ),
+  oldest: db.prepare<OldCapture, [number]>(`${OLD} ORDER BY received_at, recipient_id LIMIT ?`),
+  oldestOf: db.prepare<OldCapture, [number]>(`${OLD} WHERE owner_id = ? ORDER BY received_at, recipient_id LIMIT 1`),
   remove: db.prepare('DELETE FROM captures WHERE recipient_id = ?'),
   pages: db.prepare<{ free: number; total: number }, []>(
     'SELECT freelist_count AS free, page_count AS total FROM pragma_freelist_count, pragma_page_count',
   ),
-  removeOfEmail: db.prepare<{ storedBytes: number }, [number]>(
-    'DELETE FROM captures WHERE email_id = ? RETURNING stored_bytes AS storedBytes',
+  removeOfEmail: db.prepare<Stored, [number]>(
+    'DELETE FROM captures WHERE email_id = ? RETURNING owner_id AS ownerId, stored_bytes AS storedBytes',
   ),
   giveBack: db.prepare(`PRAGMA incremental_vacuum(${MOST_PAGES_FREED_AT_ONCE})`),
 }))
@@ -118,8 +135,9 @@ export class CaptureStore {
   /** For upkeep of its file. */
   readonly committer: Committer
   readonly #options: CaptureStoreOptions
-  /** Sum of `stored_bytes` of what is committed. */
-  #totalBytes: number
+  /** Sums of `stored_bytes` of what is committed, by owner. */
+  readonly #bytes = new Map<number, number>()
+  #totalBytes = 0
   /** The last trim asked for; never rejects. */
   #lastTrim: Promise<void> = Promise.resolve()
 
@@ -128,24 +146,38 @@ export class CaptureStore {
     this.#options = options
     this.db = openDatabase(this.path)
     this.db.run(SCHEMA)
+    const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
+    if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
+    this.db.run(OWNER_INDEX)
     this.committer = new Committer(this.db, this.path, options.committerOptions)
-    this.#totalBytes = sql(this.db).totalBytes.get()?.totalBytes ?? 0
+    for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#add(ownerId, storedBytes)
   }
 
   /**
    * Keeps a message; resolves when it is on disk. One handed in again for the same recipient takes the place of the first. A full disk rejects
    * with AppError 507 `insufficient_storage`.
    */
-  async save({ recipientId, emailId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
+  async save({ recipientId, emailId, ownerId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
     const head = headOf(raw)
     await this.committer.write((tx) => {
-      const { storedBytes, save } = sql(tx.db)
-      const grownBytes = stored.length - (storedBytes.get(recipientId)?.storedBytes ?? 0)
+      const replaced = sql(tx.db).stored.get(recipientId)
       const receivedAt = this.#options.clock.now()
-      save.run(recipientId, emailId, mailFrom, rcptTo, receivedAt, raw.length, stored.length, head, stored)
+      sql(tx.db).save.run(
+        recipientId,
+        emailId,
+        mailFrom,
+        rcptTo,
+        receivedAt,
+        raw.length,
+        stored.length,
+        head,
+        stored,
+        ownerId,
+      )
       tx.afterCommit(() => {
-        this.#totalBytes += grownBytes
+        if (replaced) this.#add(replaced.ownerId, -replaced.storedBytes)
+        this.#add(ownerId, stored.length)
       })
     })
     // Nobody waits for it, and when it fails the next one finds the same to do.
@@ -184,13 +216,16 @@ export class CaptureStore {
     return this.committer.write((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
       tx.afterCommit(() => {
-        this.#totalBytes -= removed.reduce((sum, { storedBytes }) => sum + storedBytes, 0)
+        for (const { ownerId, storedBytes } of removed) this.#add(ownerId, -storedBytes)
       })
       return removed.length
     })
   }
 
-  /** Removes what is too old, then the oldest until the bound on bytes is kept. Resolves when that is on disk. */
+  /**
+   * Removes what is too old, then the oldest messages of the owners with most until the bound on bytes is kept. Resolves
+   * when that is on disk.
+   */
   trim(): Promise<void> {
     const done = this.#lastTrim.then(() => this.#trimNow())
     this.#lastTrim = done.catch(() => undefined)
@@ -221,17 +256,39 @@ export class CaptureStore {
   }
 
   #removeSome(tx: Tx): void {
-    const rows = sql(tx.db).oldest.all(MOST_REMOVED_AT_ONCE)
-    let leftBytes = rows.length === 0 ? 0 : this.#totalBytes
-    for (const row of rows) {
-      if (leftBytes <= this.#options.maxBytes && !this.#isExpired(row.receivedAt)) break
-      sql(tx.db).remove.run(row.recipientId)
-      leftBytes -= row.storedBytes
+    const removed: Stored[] = []
+    const bytes = new Map(this.#bytes)
+    let leftBytes = this.#totalBytes
+    const note = ({ ownerId, storedBytes }: Stored): void => {
+      removed.push({ ownerId, storedBytes })
+      bytes.set(ownerId, (bytes.get(ownerId) ?? 0) - storedBytes)
+      leftBytes -= storedBytes
     }
-    const removedBytes = this.#totalBytes - leftBytes
+    const remove = (row: OldCapture): void => {
+      sql(tx.db).remove.run(row.recipientId)
+      note(row)
+    }
+    sql(tx.db)
+      .oldest.all(MOST_REMOVED_AT_ONCE)
+      .filter(({ receivedAt }) => this.#isExpired(receivedAt))
+      .forEach(remove)
+    while (leftBytes > this.#options.maxBytes && removed.length < MOST_REMOVED_AT_ONCE) {
+      const [ownerId, storedBytes] = [...bytes].reduce((most, each) => (each[1] > most[1] ? each : most))
+      const oldest = sql(tx.db).oldestOf.get(ownerId)
+      if (oldest) remove(oldest)
+      // The file was emptied by somebody else.
+      else note({ ownerId, storedBytes })
+    }
     tx.afterCommit(() => {
-      this.#totalBytes -= removedBytes
+      for (const { ownerId, storedBytes } of removed) this.#add(ownerId, -storedBytes)
     })
+  }
+
+  #add(ownerId: number, bytes: number): void {
+    const sum = (this.#bytes.get(ownerId) ?? 0) + bytes
+    if (sum === 0) this.#bytes.delete(ownerId)
+    else this.#bytes.set(ownerId, sum)
+    this.#totalBytes += bytes
   }
 
   /** Fewer free pages than this the next messages fill anyway. */

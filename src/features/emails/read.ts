@@ -113,8 +113,9 @@ const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 
   AND created_at BETWEEN ?4 AND ?5`
 
 const sql = prepared((db) => ({
-  emailOfRecipient: db.prepare<{ emailId: number }, [number]>(
-    'SELECT email_id AS emailId FROM recipients WHERE id = ?',
+  emailOfRecipient: db.prepare<{ emailId: number; ownerId: number }, [number]>(
+    `SELECT emails.id AS emailId, coalesce(parent_id, accounts.id) AS ownerId FROM recipients JOIN emails ON emails.id = email_id
+     JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
   ),
   byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
   page: db.prepare<EmailRow, [number, number, number, number, number]>(
@@ -145,9 +146,12 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** Row id of the email that a recipient belongs to. */
-export const recipientEmailId = (db: Database, recipientId: number): number | undefined =>
-  sql(db).emailOfRecipient.get(recipientId)?.emailId
+/** Row ids of the email that a recipient belongs to, and of its account; of a sub-account, its parent. */
+export const findEmailOfRecipient = (
+  db: Database,
+  recipientId: number,
+): { readonly emailId: number; readonly ownerId: number } | undefined =>
+  sql(db).emailOfRecipient.get(recipientId) ?? undefined
 
 export interface EmailFilter {
   readonly status: Status | undefined

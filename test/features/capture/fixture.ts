@@ -36,10 +36,11 @@ export function createStore({ maxBytes = MiB, maxAgeMs = days(3) } = {}): StoreF
   }
 }
 
-/** A capture of email 7 for bob@x.test; what is not given has a small value. */
+/** A capture of owner 1's email 7 for bob@x.test; what is not given has a small value. */
 export const captureOf = (recipientId: number, given: Partial<NewCapture> = {}): NewCapture => ({
   recipientId,
   emailId: 7,
+  ownerId: 1,
   mailFrom: `b-${recipientId}@bounces.sender.test`,
   rcptTo: 'bob@x.test',
   raw: Buffer.from('Subject: Hello\r\n\r\nHello.\r\n'),

@@ -14,7 +14,7 @@ import { createStore, incompressible } from './fixture.ts'
 const VERP_KEY = new Uint8Array(32).fill(7)
 const MAX_MESSAGE_BYTES = 1000 * KiB
 /** Recipients 1 to 99 exist; recipient 12 belongs to email 1200. */
-const findEmailId = (id: number): number | undefined => (id < 100 ? id * 100 : undefined)
+const findEmail = (id: number) => (id < 100 ? { emailId: id * 100, ownerId: 1 } : undefined)
 const returnPath = (recipientId: number, key = VERP_KEY) =>
   `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
 
@@ -30,7 +30,7 @@ async function startServer(store?: CaptureServerOptions['store']): Promise<Runni
   const server = await startCaptureServer({
     store: store ?? remembering,
     verpKey: VERP_KEY,
-    findEmailId,
+    findEmail,
     hostname: 'mail.tassis.test',
     maxMessageBytes: MAX_MESSAGE_BYTES,
     log: createLog('silent'),

@@ -105,6 +105,33 @@ test('over the bound on bytes the oldest go, also when it was a restart that fou
   expect(keptRecipients(fixture)).toEqual([1, 4, 3])
 })
 
+test('over the bound the owner with most bytes loses his oldest, the others nothing, also after a restart', async () => {
+  await using fixture = createStore({ maxBytes: 100 * KiB })
+  const save = async (recipientId: number, ownerId: number) => {
+    await fixture.store.save(captureOf(recipientId, { ownerId, raw: incompressible(20 * KiB) }))
+    await fixture.store.trim()
+    fixture.clock.advance(1)
+  }
+  await save(1, 1)
+  for (let id = 10; id < 20; id++) await save(id, 2)
+  expect(keptRecipients(fixture)).toEqual([19, 18, 17, 1])
+  await fixture.reopen()
+  for (const id of [2, 3, 4]) await save(id, 1)
+  expect(keptRecipients(fixture)).toEqual([4, 3, 19, 18])
+})
+
+test('a file of a version without owners is taken over, and what is in it counts as one owner more', async () => {
+  await using fixture = createStore({ maxBytes: 100 * KiB })
+  for (const id of [1, 2, 3]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
+  fixture.store.db.run('DROP INDEX captures_owner')
+  fixture.store.db.run('ALTER TABLE captures DROP COLUMN owner_id')
+  await fixture.reopen()
+  fixture.clock.advance(1)
+  for (const id of [4, 5]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
+  await fixture.store.trim()
+  expect(keptRecipients(fixture)).toEqual([5, 4, 3, 2])
+})
+
 test('saves at the same time leave no more than the bound', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const ids = Array.from({ length: 50 }, (_, i) => i + 1)
