@@ -10,7 +10,7 @@ import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networkOf } from '#platform/network.ts'
-import { days, minutes } from '#platform/units.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
 import { type AuditActor, audit } from '../audit-logs/audit.ts'
 import { dropContent } from '../content/garbage.ts'
 import type { Envelope } from '../received.ts'
@@ -71,8 +71,8 @@ const sql = prepared((db) => ({
     `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, network, raw_ref, size_bytes, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
-  ofNetwork: db.prepare<{ n: number }, [string, number]>(
-    'SELECT COUNT(*) AS n FROM operator_mail WHERE network = ? AND created_at > ?',
+  ofNetwork: db.prepare<{ n: number; bytes: number }, [string, number]>(
+    'SELECT COUNT(*) AS n, total(size_bytes) AS bytes FROM operator_mail WHERE network = ? AND created_at > ?',
   ),
   newest: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM operator_mail ORDER BY id DESC LIMIT ?`),
   newestOfKind: db.prepare<Row, [string, number]>(
@@ -87,6 +87,10 @@ const sql = prepared((db) => ({
   oldestKept: db.prepare<{ id: number }, [string, number]>(
     'SELECT id FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   ),
+  newestBeyond: db.prepare<{ id: number | null }, [string, number]>(
+    `SELECT max(id) AS id FROM (SELECT id, sum(size_bytes) OVER (ORDER BY id DESC) AS bytes FROM operator_mail WHERE kind = ?)
+     WHERE bytes > ?`,
+  ),
   deleteBefore: db.prepare<Deleted, [string, number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
@@ -99,13 +103,14 @@ const cut = (text: string): string => text.slice(0, MOST_CHARACTERS)
 
 /** Of one source within a day; beyond that somebody plays, and what others have to say must not drown in it. */
 const MOST_OF_SOURCE_A_DAY = 200
+const MAX_BYTES_OF_SOURCE_PER_DAY = 64 * MiB
 
 /** Keeps a message for the operator, in the caller's transaction, or drops it when its source has sent too many. */
 export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void {
   const { envelope } = mail
   const network = networkOf(envelope.sourceIp)
-  const known = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1))?.n ?? 0
-  if (known >= MOST_OF_SOURCE_A_DAY) {
+  const { n, bytes } = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1)) ?? { n: 0, bytes: 0 }
+  if (n >= MOST_OF_SOURCE_A_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
     tx.afterCommit(() => countDropped(app))
     return
   }
@@ -147,7 +152,7 @@ function tellOfDropped(app: App): void {
   if (!dropped || dropped.untold === 0 || nowMs - dropped.toldAtMs < TELL_EVERY_MS) return
   app.log.warn(
     { dropped: dropped.untold },
-    `mail for the operator was dropped: its sources have sent ${MOST_OF_SOURCE_A_DAY} messages within a day`,
+    `mail for the operator was dropped: its sources have sent ${MOST_OF_SOURCE_A_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
   )
   dropped.untold = 0
   dropped.toldAtMs = nowMs
@@ -198,12 +203,13 @@ const unknown = () =>
 
 /** Most that are kept of each kind. */
 export const MOST_OPERATOR_MAIL = 10_000
+export const MAX_OPERATOR_MAIL_BYTES = 512 * MiB
 /** Removed in one transaction: a few milliseconds. */
 const SLICE = 500
 
 /**
- * Forgets what is older than `inboundRawDays`, and of each kind all but the newest MOST_OPERATOR_MAIL; returns how many. Meant to be called every hour or so, one run
- * at a time.
+ * Deletes what is older than `inboundRawDays`, and of each kind all but the newest MOST_OPERATOR_MAIL messages and
+ * MAX_OPERATOR_MAIL_BYTES; returns how many. Meant to be called every hour or so, one run at a time.
  */
 export async function trimOperatorMail(app: App): Promise<number> {
   const before = app.clock.now() - days(app.config.inboundRawDays)
@@ -212,6 +218,9 @@ export async function trimOperatorMail(app: App): Promise<number> {
     const oldest = sql(app.db).oldestKept.get(kind, MOST_OPERATOR_MAIL - 1)
     if (oldest)
       removed += await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteBefore.all(kind, oldest.id, SLICE)))
+    const beyond = sql(app.db).newestBeyond.get(kind, MAX_OPERATOR_MAIL_BYTES)?.id
+    if (beyond)
+      removed += await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteBefore.all(kind, beyond + 1, SLICE)))
   }
   tellOfDropped(app)
   return removed

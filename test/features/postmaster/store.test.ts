@@ -3,6 +3,7 @@ import {
   deleteOperatorMail,
   findOperatorMail,
   listOperatorMail,
+  MAX_OPERATOR_MAIL_BYTES,
   MOST_OPERATOR_MAIL,
   type NewOperatorMail,
   OPERATOR_MAIL_KINDS,
@@ -12,7 +13,7 @@ import {
 import { ManualClock } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
-import { days, minutes } from '#platform/units.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 
@@ -140,7 +141,28 @@ test('the newest 10,000 of each kind are kept, however many of another kind come
   expect(await trimOperatorMail(service.app)).toBe(0)
 })
 
+test('of each kind the newest 512 MiB are kept', async () => {
+  expect(MAX_OPERATOR_MAIL_BYTES).toBe(512 * MiB)
+  const sized = (index: number, sizeBytes: number, kind: NewOperatorMail['kind']) =>
+    mail({ kind, subject: `${kind} ${index}`, envelope: { ...from(index).envelope, sizeBytes } })
+  await store(...Array.from({ length: 20 }, (_, i) => sized(i, 30 * MiB, 'postmaster')), sized(20, 30 * MiB, 'abuse'))
+  expect(await trimOperatorMail(service.app)).toBe(3)
+  expect(subjects('postmaster')).toMatchObject({ total: 17 })
+  expect(subjects('postmaster').subjects.at(-1)).toBe('postmaster 3')
+  expect(subjects('abuse').total).toBe(1)
+  expect(await trimOperatorMail(service.app)).toBe(0)
+})
+
 describe('of one source within a day', () => {
+  test('64 MiB are kept, and what fits into the rest', async () => {
+    const sized = (subject: string, sizeBytes: number) => mail({ subject, envelope: { ...mail().envelope, sizeBytes } })
+    await store(sized('one', 40 * MiB), sized('two', 30 * MiB), sized('three', 20 * MiB))
+    expect(subjects()).toEqual({ subjects: ['three', 'one'], total: 2 })
+    clock.advance(days(1))
+    await store(sized('four', 40 * MiB))
+    expect(subjects().total).toBe(3)
+  })
+
   const SOURCES = ['198.51.100.7', '::ffff:198.51.100.7'] as const
   const many = (count: number, sources: readonly string[], change: Partial<NewOperatorMail> = {}) =>
     Array.from({ length: count }, (_, i) => mail({ ...sentBy(sources[i % sources.length] ?? ''), ...change }))
@@ -185,7 +207,7 @@ describe('of one source within a day', () => {
     const told = logged.filter(({ dropped }) => dropped !== undefined)
     expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
     expect(new Set(told.map(({ msg }) => msg))).toEqual(
-      new Set(['mail for the operator was dropped: its sources have sent 200 messages within a day']),
+      new Set(['mail for the operator was dropped: its sources have sent 200 messages or 64 MiB within a day']),
     )
   })
 })
