@@ -6,7 +6,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { MiB } from '#platform/units.ts'
+import { MiB, minutes } from '#platform/units.ts'
 import { dropContent } from '../content/garbage.ts'
 import { count, record } from '../events/record.ts'
 import { countInbound } from './inbound-emails.ts'
@@ -60,18 +60,15 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
   const { envelope, message, problem, authentication } = received
   const domain = sql(tx.db).domain.get(to.domainId)
   if (!domain) {
-    drop(app, tx, to, received, 'a received message is dropped: its domain is gone')
+    drop(app, tx, received)
+    const facts = droppedFacts(to, envelope)
+    tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
     return false
   }
   if (to.routeId === undefined && !to.isForMailbox && !canKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
     count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, 1)
-    drop(
-      app,
-      tx,
-      to,
-      received,
-      'a received message is dropped: no route matches, and its domain has too much of such mail',
-    )
+    drop(app, tx, received)
+    tx.afterCommit(() => logUnrouted(app, to, envelope))
     return false
   }
   const uuid = newUuid()
@@ -129,13 +126,26 @@ function canKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
   return kept.count < MAX_UNROUTED && kept.bytes + sizeBytes <= MAX_UNROUTED_BYTES
 }
 
-function drop(app: App, tx: Tx, to: NewInbound, { envelope, message }: Received, why: string): void {
+/** Strangers decide how many there are: not each is logged. */
+const UNROUTED_LOG_INTERVAL_MS = minutes(10)
+const loggedAtMs = new WeakMap<App, number>()
+
+function logUnrouted(app: App, to: NewInbound, envelope: Envelope): void {
+  const nowMs = app.clock.monotonicMs()
+  if (nowMs - (loggedAtMs.get(app) ?? Number.NEGATIVE_INFINITY) < UNROUTED_LOG_INTERVAL_MS) return
+  loggedAtMs.set(app, nowMs)
+  app.log.warn(
+    droppedFacts(to, envelope),
+    'received messages are dropped: no route matches, and their domain has too many of them; `tassis disk` counts them',
+  )
+}
+
+function drop(app: App, tx: Tx, { envelope, message }: Received): void {
   const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
   dropContent(app, tx, {
     content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
     rawMail: [envelope.rawRef],
   })
-  tx.afterCommit(() => app.log.warn(droppedFacts(to, envelope), why))
 }
 
 /** What is told of a message that nobody gets: of the addresses only the domains. */

@@ -1,9 +1,29 @@
 import { expect, test } from 'bun:test'
+import { createDomain } from '#features/domains/domains.ts'
 import { listInbound } from '#features/inbound/inbound-emails.ts'
-import { storeInbound } from '#features/inbound/store.ts'
+import { MAX_UNROUTED_BYTES, storeInbound } from '#features/inbound/store.ts'
+import { ManualClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
+import { minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { testReceived } from '#test/support/inbound.ts'
+
+test('messages beyond what a domain keeps without a route are logged once in ten minutes', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const actor = await createTestAccount(service.app)
+  const { domain } = await createDomain(service.app, actor, 'inbound.test')
+  const lines: string[] = []
+  const app = { ...service.app, log: createLog('info', { write: (line) => void lines.push(line) }) }
+  const received = await testReceived(app)
+  const tooLarge = { ...received, envelope: { ...received.envelope, sizeBytes: MAX_UNROUTED_BYTES + 1 } }
+  const to = { accountId: actor.accountId, domainId: domain.id, routeId: undefined, rcptTo: ['x@inbound.test'] }
+  const store = () => app.commit.write((tx) => storeInbound(app, tx, to, tooLarge))
+  expect([await store(), await store(), lines.length]).toEqual([false, false, 1])
+  expect(lines[0]).toContain('received messages are dropped: no route matches')
+  clock.advance(minutes(10))
+  expect([await store(), lines.length]).toEqual([false, 2])
+})
 
 test('a message whose domain is gone is dropped with a warning that says what it was, without addresses', async () => {
   await using service = await createTestApp()
