@@ -5,10 +5,6 @@ import eventsTold from '../../migrations/0001_events_told.sql' with { type: 'tex
 import mailComesIn from '../../migrations/0002_mail_comes_in.sql' with { type: 'text' }
 import listsAndTemplates from '../../migrations/0003_lists_and_templates.sql' with { type: 'text' }
 import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { type: 'text' }
-import boundUnroutedMail from '../../migrations/0005_bound_unrouted_mail.sql' with { type: 'text' }
-import complaintsNameTheirLoop from '../../migrations/0005_complaints_name_their_loop.sql' with { type: 'text' }
-import lanesOfAccounts from '../../migrations/0005_lanes_of_accounts.sql' with { type: 'text' }
-import rememberNetworks from '../../migrations/0005_remember_networks.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -16,8 +12,4 @@ export const migrations: readonly Migration[] = [
   { name: '0002_mail_comes_in', sql: mailComesIn },
   { name: '0003_lists_and_templates', sql: listsAndTemplates },
   { name: '0004_life_of_accounts', sql: lifeOfAccounts },
-  { name: '0005_remember_networks', sql: rememberNetworks },
-  { name: '0005_complaints_name_their_loop', sql: complaintsNameTheirLoop },
-  { name: '0005_bound_unrouted_mail', sql: boundUnroutedMail },
-  { name: '0005_lanes_of_accounts', sql: lanesOfAccounts },
 ]

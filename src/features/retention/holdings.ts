@@ -74,13 +74,16 @@ function takeAttachments(parts: PartBytes, { attachments }: Attachments): number
   return bytes
 }
 
+/** Of an email. */
+export const HAS_CONTENT = `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`
+
 /** Emails with content, and the sources of broadcasts, which their emails share and which go after them. */
 function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
   const emails = newestFirst<RefRow & { ofBroadcast: number }>(
     db,
     `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, created_at AS createdAt, updated_at AS changedAt,
        status IN (${OPEN}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast FROM emails`,
-    `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`,
+    HAS_CONTENT,
   )
   const broadcasts = db
     .query<Omit<RefRow, 'attachments'>, []>(

@@ -10,7 +10,7 @@ import { isOpen, STATUSES, statusCode } from '../emails/status.ts'
 import { UNROUTED_DROPPED_METRIC } from '../inbound/store.ts'
 import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
 import { agedCutoffs, agesOf } from './cutoffs.ts'
-import { UNOWNED } from './holdings.ts'
+import { HAS_CONTENT, UNOWNED } from './holdings.ts'
 import { cursorOf } from './walk.ts'
 
 export type KeptKind = Budgeted | 'audit'
@@ -56,10 +56,13 @@ export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undef
   const first = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
   // What is not over does not go, and rows that the walk has passed have gone.
-  const over = (after: number) =>
-    first(`SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${OVER}) ORDER BY id LIMIT 1`, after)
+  const over = (after: number, where = 'TRUE') =>
+    first(
+      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${OVER}) AND (${where}) ORDER BY id LIMIT 1`,
+      after,
+    )
   return {
-    content: over(cursorOf(db, 'content')),
+    content: over(cursorOf(db, 'content'), HAS_CONTENT),
     logs: over(cursorOf(db, 'emails')),
     events: first(
       'SELECT min((SELECT at FROM events e WHERE e.account_id = s.account_id ORDER BY seq LIMIT 1)) AS at FROM event_sequences s',

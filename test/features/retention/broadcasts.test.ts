@@ -1,4 +1,7 @@
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { examineContent } from '#app/cli/content-check.ts'
 import { sweep } from '#features/content/sweep.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { days, minutes } from '#platform/units.ts'
@@ -51,5 +54,43 @@ test('a broadcast loses its sources with its emails, and goes after the last of 
     counters: 0,
     newsletter: { status: 'sent', total_recipients: 50 },
   })
+  expectBalanced(service)
+})
+
+test('over the size the sources of the oldest broadcast go with all of its emails, and leave nothing behind', async () => {
+  await using service = await createEmailApi({
+    settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_MAX_BODY_BYTES: '4MiB' },
+    works: true,
+  })
+  const { app, api, clock, dataDir } = service
+  const list = await newList(service, 'Readers')
+  await addContacts(app, list, numbered(20))
+  for (let issue = 0; issue < 3; issue++) {
+    const sent = await api('POST', '/v1/emails/broadcast', {
+      contact_list_id: list,
+      subject: `Issue ${issue}`,
+      from_address: 'ada@sender.test',
+      html_body: `<p>${crypto.getRandomValues(new Uint8Array(450_000)).toHex()}</p>`,
+    })
+    const operation = String(at(sent.body, 'data', 'operation_id'))
+    await eventually(async () => {
+      clock.advance(minutes(1))
+      const lanes = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE lane IS NOT NULL')
+      for (const { lane } of lanes.all()) await endAttempts(service, lane, [{ kind: 'sent', reply: '250 OK' }])
+      return (await operationOf(service, operation)).metadata.state === 'done'
+    })
+    clock.advance(days(1))
+  }
+  const refs = app.db.query<{ ref: number }, []>('SELECT html_ref AS ref FROM broadcasts ORDER BY id').all()
+  expect(await runRetention(app)).toMatchObject({ content: 21 })
+  await sweep(app)
+  expect(() => app.content.get(refs[0]?.ref ?? 0)).toThrow('missing')
+  expect({
+    broadcasts: rowsOf(service, 'broadcasts WHERE html_ref IS NOT NULL'),
+    emails: rowsOf(service, 'emails WHERE html_ref IS NOT NULL'),
+    sizes: refs.slice(1).map(({ ref }) => app.content.get(ref).length > 900_000),
+  }).toEqual({ broadcasts: 2, emails: 40, sizes: [true, true] })
+  using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
+  expect(examineContent(db, join(dataDir, 'content')).filter(({ differences }) => differences.length > 0)).toEqual([])
   expectBalanced(service)
 })

@@ -4,6 +4,7 @@ import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/content/sweep.ts'
 import { type Measured, measure } from '#features/retention/budgets.ts'
+import { oldestOf } from '#features/retention/overview.ts'
 import { runRetention } from '#features/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { hours, KiB, MiB, minutes } from '#platform/units.ts'
@@ -53,6 +54,10 @@ test('content over its size goes, the oldest first, until it is within it; what 
     'min(id) AS id FROM emails WHERE text_ref IS NOT NULL AND status = 3',
   ].map((sql) => app.db.query<{ id: number }, []>(`SELECT ${sql}`).get()?.id ?? 0)
   expect(newestWithout).toBeLessThan(oldestWith ?? 0)
+  const { at } = app.db
+    .query<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?')
+    .get(oldestWith ?? 0) ?? { at: 0 }
+  expect(oldestOf(app.db).content).toBe(at)
   expect(await service.detail(waiting.id)).toMatchObject({ status: 'queued', text_body: 'Still to be sent' })
   expectBalanced(service)
   // Under its size nothing more goes.

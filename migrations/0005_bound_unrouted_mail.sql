@@ -1,1 +1,0 @@
-CREATE INDEX `inbound_emails_unrouted` ON `inbound_emails` (`domain_id`,`size_bytes`) WHERE route_id is null;
