@@ -51,6 +51,7 @@ import { subAccountRoutes } from '#features/sub-accounts/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
 import { authRoutes } from '#features/team/auth-routes.ts'
 import { homePage } from '#features/team/home.ts'
+import { createInviteOwner } from '#features/team/invitations.ts'
 import { teamPages } from '#features/team/pages.ts'
 import { createPeople } from '#features/team/people.ts'
 import { createSessionGate } from '#features/team/sessions.ts'
@@ -173,7 +174,7 @@ export function createRoutes(
     accountRoutes(app),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
-    subAccountRoutes(app, { deleteAccount }),
+    subAccountRoutes(app, { deleteAccount, inviteOwner: createInviteOwner(app, later) }),
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
