@@ -261,7 +261,12 @@ const settings = {
     1_000_000,
     'Confirmation and welcome emails an hour that one address, of IPv6 a /64, may cause by posts to signup forms; a /56 four times and a /48 sixteen times as many.',
   ),
-  formNetworkMailsPerDay: integer(300, 1, 1_000_000, 'The same a day: confirmation and welcome emails that one address may cause.'),
+  formNetworkMailsPerDay: integer(
+    300,
+    1,
+    1_000_000,
+    'The same a day: confirmation and welcome emails that one address may cause.',
+  ),
   broadcastAhead: integer(
     1000,
     10,

@@ -96,6 +96,15 @@ describe('the page of a form', () => {
     })
   })
 
+  test('and every other answer tell browsers to come by https alone, since the public URL says so', async () => {
+    const { path } = await service.form()
+    for (const asked of [path, '/login', '/docs', '/v1/emails', '/v1/nothing', '/nothing', '/healthz', '/t/o/x'])
+      expect([asked, (await ask(service, 'GET', asked)).headers.get('strict-transport-security')]).toEqual([
+        asked,
+        'max-age=31536000',
+      ])
+  })
+
   test('may stand in another page with ?embed=1, or where its theme says so, and nowhere else', async () => {
     const { path } = await service.form()
     const { path: made } = await service.form({ theme: { embed: true } })
