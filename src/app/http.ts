@@ -52,9 +52,10 @@ import { subAccountRoutes } from '#features/sub-accounts/routes.ts'
 import { suppressionRoutes } from '#features/suppressions/routes.ts'
 import { authRoutes } from '#features/team/auth-routes.ts'
 import { homePage } from '#features/team/home.ts'
+import { createInviteOwner } from '#features/team/invitations.ts'
 import { teamPages } from '#features/team/pages.ts'
 import { createPeople } from '#features/team/people.ts'
-import { createSessionGate } from '#features/team/sessions.ts'
+import { createSessionGate, isHttps } from '#features/team/sessions.ts'
 import { teamRoutes } from '#features/team/team-routes.ts'
 import { templateRoutes } from '#features/templates/routes.ts'
 import { trackingPages } from '#features/tracking/pages.ts'
@@ -174,7 +175,7 @@ export function createRoutes(
     accountRoutes(app),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
-    subAccountRoutes(app, { deleteAccount }),
+    subAccountRoutes(app, { deleteAccount, inviteOwner: createInviteOwner(app, later) }),
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
@@ -216,6 +217,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       maxStreamBytes: app.config.importMaxBytes,
       trustedProxies: app.config.trustedProxies,
       requestTimeoutSeconds: REQUEST_TIMEOUT_SECONDS,
+      isHttps: isHttps(app.config),
     },
     log: app.log,
     clock: app.clock,

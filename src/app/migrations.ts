@@ -5,6 +5,7 @@ import eventsTold from '../../migrations/0001_events_told.sql' with { type: 'tex
 import mailComesIn from '../../migrations/0002_mail_comes_in.sql' with { type: 'text' }
 import listsAndTemplates from '../../migrations/0003_lists_and_templates.sql' with { type: 'text' }
 import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { type: 'text' }
+import shares from '../../migrations/0005_shares.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -12,4 +13,5 @@ export const migrations: readonly Migration[] = [
   { name: '0002_mail_comes_in', sql: mailComesIn },
   { name: '0003_lists_and_templates', sql: listsAndTemplates },
   { name: '0004_life_of_accounts', sql: lifeOfAccounts },
+  { name: '0005_shares', sql: shares },
 ]

@@ -271,12 +271,29 @@ const settings = {
     1_000_000,
     'Confirmation emails a minute of one account for contacts that were added in bulk.',
   ),
-  formPostsPerMinute: integer(10, 1, 1_000_000, 'Posts to signup forms a minute from one address, of IPv6 a /64.'),
+  formPostsPerMinute: integer(
+    10,
+    1,
+    1_000_000,
+    'Posts to signup forms a minute from one address, of IPv6 a /64; a /56 may post four times and a /48 sixteen times as often.',
+  ),
   formConfirmationsPerHour: integer(
     1000,
     1,
     1_000_000,
     'Confirmation and welcome emails an hour that posts to the signup forms of one account may cause; those to one form at most half of them.',
+  ),
+  formNetworkMailsPerHour: integer(
+    60,
+    1,
+    1_000_000,
+    'Confirmation and welcome emails an hour that one address, of IPv6 a /64, may cause by posts to signup forms; a /56 four times and a /48 sixteen times as many.',
+  ),
+  formNetworkMailsPerDay: integer(
+    300,
+    1,
+    1_000_000,
+    'The same a day: confirmation and welcome emails that one address may cause.',
   ),
   broadcastAhead: integer(
     1000,

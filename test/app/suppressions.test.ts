@@ -1,7 +1,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
+import { eventually } from '#test/support/app.ts'
+import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -79,4 +80,23 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
   expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: What was piped in is not in UTF-8/)
   const missing = await tassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
   expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringMatching(/none\.csv cannot be read: ENOENT/)])
+})
+
+test('an export to a terminal prints nothing that a terminal obeys, to a pipe the bytes as they are', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const reason = 'clear\u001b[2J\u0007 \u009b31m\u202eover'
+  expect((await tassis(['suppressions', 'add', 'a@x.test', '--reason', reason], data.settings)).exitCode).toBe(0)
+  expect((await tassis(['suppressions', 'export'], data.settings)).stdout).toContain(reason)
+  const chunks: Uint8Array[] = []
+  await using terminal = new Bun.Terminal({ cols: 200, data: (_, chunk) => void chunks.push(chunk) })
+  const child = Bun.spawn([process.execPath, MAIN, 'suppressions', 'export'], {
+    env: { PATH: process.env['PATH'] ?? '', ...data.settings },
+    terminal,
+  })
+  expect(await child.exited).toBe(0)
+  const lines = ['email_address,reason,stream,list', 'a@x.test,clear [2J   31m over,,', ''].join('\r\n')
+  const shown = () => Buffer.concat(chunks).toString()
+  await eventually(() => shown().length >= lines.length)
+  expect(shown()).toBe(lines)
 })

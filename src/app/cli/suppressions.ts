@@ -154,12 +154,15 @@ export function addSuppressionCommands(program: Command): void {
     await withData(loadConfig().config, async (call) => {
       for (let after: number | undefined = 0; after !== undefined; ) {
         const part: ReturnType<typeof exportSlice> = await call(exportPart, { ...accountOf(options), after })
-        process.stdout.write(part.csv)
+        process.stdout.write(process.stdout.isTTY ? printableLines(part.csv) : part.csv)
         after = part.next
       }
     })
   })
 }
+
+/** CSV for eyes: a reason may hold what a terminal obeys. Files and pipes get the bytes as they are. */
+const printableLines = (csv: string): string => csv.split('\r\n').map(printable).join('\n')
 
 /** Bytes as they are, of a file or (`-`) of standard input; what is not UTF-8 would be replaced, so it is refused. Commands travel as JSON, within the bound of a request. */
 function readCsvFile(path: string, mostBytes: number): string {

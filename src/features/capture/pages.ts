@@ -1,6 +1,6 @@
 /**
  * @module /dev/captured: captured mail for the eyes of a developer. Public, and it shows the mail of all accounts, so composition mounts it in
- * delivery mode `capture` only.
+ * delivery mode `capture` only, and only requests of this machine that no proxy passed on are answered.
  */
 import { Elysia } from 'elysia'
 import { htmlResponse } from '#platform/http/html.ts'
@@ -10,6 +10,25 @@ import { type CaptureStore, textOf } from './store.ts'
 
 const MOST_LISTED = 50
 const LOOPBACK_NAMES = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+/** What proxies, tunnels and content delivery networks add to requests that they pass on. */
+const PROXY_HEADERS = [
+  'forwarded',
+  'via',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-forwarded-port',
+  'x-forwarded-server',
+  'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-original-host',
+  'true-client-ip',
+  'cf-connecting-ip',
+  'cf-ray',
+  'fastly-client-ip',
+  'tailscale-user-login',
+] as const
 const hidden = { detail: { hide: true } }
 
 export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
@@ -17,8 +36,9 @@ export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
     .onBeforeHandle(({ request }) => {
       // A page of another site whose name was made to point here (DNS rebinding) still carries that name.
       const { hostname } = new URL(request.url)
-      if (!LOOPBACK_NAMES.test(hostname)) return htmlResponse(notCapturedPage(), 404)
-      return undefined
+      // A proxy or tunnel on this machine comes from loopback as well, and may ask under its name.
+      const isLocal = LOOPBACK_NAMES.test(hostname) && !PROXY_HEADERS.some((name) => request.headers.has(name))
+      return isLocal ? undefined : htmlResponse(notCapturedPage(), 404)
     })
     .get(
       CAPTURED_PATH,

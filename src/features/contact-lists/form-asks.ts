@@ -8,7 +8,8 @@ import type { Millis } from '#platform/clock.ts'
 import { hmacSha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { days } from '#platform/units.ts'
+import { days, hours } from '#platform/units.ts'
+import { mailboxKey } from '#protocols/address/mailbox-key.ts'
 
 /** An address in a form of a list. */
 export interface Entered {
@@ -19,11 +20,22 @@ export interface Entered {
   readonly addressKey: string
 }
 
-/** Confirmations and welcomes that the forms of one account make for one mailbox at most. Whoever goes on asking asks in vain more and more. */
-export const MOST_FORM_MAILS: readonly { readonly withinMs: number; readonly count: number }[] = [
+interface MailLimit {
+  readonly withinMs: number
+  readonly count: number
+}
+
+/** Confirmations and welcomes that the forms of one account cause for one mailbox at most: fewer the longer somebody goes on asking. */
+const MAX_MAILS_OF_ACCOUNT: readonly MailLimit[] = [
   { withinMs: days(1), count: 10 },
   { withinMs: days(7), count: 20 },
   { withinMs: days(30), count: 30 },
+]
+/** The same of the forms of all accounts together: otherwise a mailbox is filled by the forms of many accounts. */
+const MAX_MAILS_OF_ALL: readonly MailLimit[] = [
+  { withinMs: hours(1), count: 10 },
+  { withinMs: days(1), count: 20 },
+  { withinMs: days(30), count: 100 },
 ]
 /** How long what was entered is remembered. */
 export const REMEMBERED_MS = days(30)
@@ -32,13 +44,16 @@ const TRIMMED = 10
 const DIGEST_BYTES = 16
 
 const sql = prepared((db) => ({
-  mails: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
+  mailsOfAccount: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
     'SELECT asked_at AS at FROM form_asks WHERE mailbox = ? AND asked_at > ?',
+  ),
+  mailsOfAll: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
+    'SELECT asked_at AS at FROM form_asks WHERE shared_mailbox = ? AND asked_at > ?',
   ),
   entered: db.prepare<{ id: number }, [Uint8Array, Millis]>(
     'SELECT id FROM form_asks WHERE contact = ? AND asked_at > ? LIMIT 1',
   ),
-  insert: db.prepare('INSERT INTO form_asks (mailbox, contact, asked_at) VALUES (?, ?, ?)'),
+  insert: db.prepare('INSERT INTO form_asks (mailbox, shared_mailbox, contact, asked_at) VALUES (?, ?, ?, ?)'),
   removeUnsent: db.prepare('DELETE FROM form_asks WHERE contact = ? AND mailbox IS NULL'),
   eraseContact: db.prepare('DELETE FROM form_asks WHERE contact = ?'),
   eraseMailbox: db.prepare('DELETE FROM form_asks WHERE mailbox = ?'),
@@ -51,26 +66,29 @@ const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
   hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
 
 const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Entered, 'listId'>): Uint8Array =>
-  digest(app, `mailbox ${accountId} ${mailboxOf(addressKey)}`)
+  digest(app, `mailbox ${accountId} ${mailboxKey(addressKey)}`)
+
+const sharedMailboxDigest = (app: Pick<App, 'keys'>, { addressKey }: Pick<Entered, 'addressKey'>): Uint8Array =>
+  digest(app, `mailbox of all ${mailboxKey(addressKey)}`)
 
 const contactDigest = (app: Pick<App, 'keys'>, { listId, addressKey }: Entered): Uint8Array =>
   digest(app, `contact ${listId} ${addressKey}`)
 
-/** The address without what stands behind a plus in its local part: nearly everywhere that is the same mailbox. */
-function mailboxOf(addressKey: string): string {
-  const end = addressKey.lastIndexOf('@')
-  const plus = addressKey.indexOf('+')
-  return plus > 0 && plus < end ? addressKey.slice(0, plus) + addressKey.slice(end) : addressKey
-}
-
 /**
- * Whether forms made so much mail for a mailbox that they make no more for now.
+ * Whether forms, of this account or of all, caused so much mail for a mailbox that they cause no more for now.
  * @param now event time
  */
 export function isFlooded(app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean {
-  const times = sql(db).mails.all(mailboxDigest(app, entered), now - REMEMBERED_MS)
-  return MOST_FORM_MAILS.some(({ withinMs, count }) => times.filter(({ at }) => at > now - withinMs).length >= count)
+  const { mailsOfAccount, mailsOfAll } = sql(db)
+  const since = now - REMEMBERED_MS
+  return (
+    isReached(MAX_MAILS_OF_ACCOUNT, mailsOfAccount.all(mailboxDigest(app, entered), since), now) ||
+    isReached(MAX_MAILS_OF_ALL, mailsOfAll.all(sharedMailboxDigest(app, entered), since), now)
+  )
 }
+
+const isReached = (limits: readonly MailLimit[], mails: readonly { readonly at: Millis }[], now: Millis): boolean =>
+  limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
 
 /**
  * Whether the address was entered for this list not long ago, and is to be answered as one that waits.
@@ -91,7 +109,8 @@ export function noteEntered(
   const contact = contactDigest(app, entered)
   trim.run(now - REMEMBERED_MS, TRIMMED)
   if (!isSent) removeUnsent.run(contact)
-  insert.run(isSent ? mailboxDigest(app, entered) : null, contact, now)
+  if (isSent) insert.run(mailboxDigest(app, entered), sharedMailboxDigest(app, entered), contact, now)
+  else insert.run(null, null, contact, now)
 }
 
 /** Forgets that an address was entered for a list. Returns how many rows that were. */
@@ -99,8 +118,8 @@ export const eraseEntered = (app: Pick<App, 'keys'>, tx: Tx, entered: Entered): 
   sql(tx.db).eraseContact.run(contactDigest(app, entered)).changes
 
 /**
- * Forgets how much mail the forms of an account made for the mailbox of an address. Whatever else leads to the mailbox, with something else behind a plus,
- * may be entered again as well.
+ * Forgets how much mail the forms of an account made for the mailbox of an address. Other spellings that lead to the mailbox may be entered again as
+ * well.
  */
 export const eraseEnteredMailbox = (app: Pick<App, 'keys'>, tx: Tx, entered: Omit<Entered, 'listId'>): number =>
   sql(tx.db).eraseMailbox.run(mailboxDigest(app, entered)).changes

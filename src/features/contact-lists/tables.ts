@@ -44,14 +44,17 @@ export const formAsks = sqliteTable(
   'form_asks',
   {
     id: integer('id').primaryKey(),
-    /** Keyed digest of account and address, without what stands behind a plus. Null: it made no email. */
+    /** Keyed digest of account and `mailboxKey`. Null: it made no email. */
     mailbox: bytes('mailbox'),
+    /** Keyed digest of `mailboxKey` alone, by which mail is counted over all accounts. Null: it made no email. */
+    sharedMailbox: bytes('shared_mailbox'),
     /** Keyed digest of list and address. */
     contact: bytes('contact').notNull(),
     askedAt: time('asked_at').notNull(),
   },
   (t) => [
     index('form_asks_mailbox').on(t.mailbox, t.askedAt).where(sql`mailbox is not null`),
+    index('form_asks_shared_mailbox').on(t.sharedMailbox, t.askedAt).where(sql`shared_mailbox is not null`),
     index('form_asks_contact').on(t.contact, t.askedAt),
     index('form_asks_age').on(t.askedAt),
   ],

@@ -17,6 +17,8 @@ export const MOST_FIELDS = 20
 export const LONGEST_LABEL = 200
 /** Characters of one answer. */
 export const LONGEST_ANSWER = 1000
+/** Characters that are looked at: an answer may have blanks around it, and two characters for each line break. */
+const MAX_POSTED_LENGTH = 4 * LONGEST_ANSWER
 
 const NAME = /^[a-z][a-z0-9_]{0,63}$/
 /** What the form itself asks for. */
@@ -59,10 +61,12 @@ export type Answer =
   | { readonly kind: 'fault'; readonly message: string }
 
 const fault = (message: string): Answer => ({ kind: 'fault', message })
+const TOO_LONG = fault(`This has more than ${LONGEST_ANSWER} characters.`)
 const NOTHING: Answer = { kind: 'nothing' }
 
 /** Reads what a form or JSON has under the name of a field. Takes anything. */
 export function readAnswer({ type, required }: CustomField, given: unknown): Answer {
+  if (isOverlong(given)) return TOO_LONG
   if (type === 'checkbox') {
     const isChecked = isOn(given)
     return required && !isChecked ? fault('This has to be ticked.') : { kind: 'value', value: isChecked }
@@ -70,19 +74,28 @@ export function readAnswer({ type, required }: CustomField, given: unknown): Ans
   const text = textOf(given, type === 'textarea')
   if (text === undefined) return fault('This cannot be read.')
   if (text === '') return required ? fault('This has to be filled in.') : NOTHING
-  if (text.length > LONGEST_ANSWER) return fault(`This has more than ${LONGEST_ANSWER} characters.`)
+  if (text.length > LONGEST_ANSWER) return TOO_LONG
   return answerOf(type, text)
 }
 
+const isOverlong = (given: unknown): boolean => typeof given === 'string' && given.length > MAX_POSTED_LENGTH
+
+const UNTICKED: ReadonlySet<string> = new Set(['', '0', 'off', 'no', 'false'])
+
 /** A box that is ticked is posted with its value, and one that is not is not posted. */
 export const isOn = (given: unknown): boolean =>
-  given === true || given === 1 || (typeof given === 'string' && !/^\s*(?:|0|off|no|false)\s*$/i.test(given))
+  given === true ||
+  given === 1 ||
+  (typeof given === 'string' && !isOverlong(given) && !UNTICKED.has(given.trim().toLowerCase()))
 
-/** The text as it is kept: without control characters, of one line unless it may have several. Undefined for what is no text. */
+/**
+ * The text as it is kept: without control characters, of one line unless it may have several. Undefined for what is no text, or too long to be looked
+ * at.
+ */
 export function textOf(given: unknown, isOfLines = false): string | undefined {
   if (given === undefined || given === null) return ''
   if (typeof given === 'number') return String(given)
-  if (typeof given !== 'string') return undefined
+  if (typeof given !== 'string' || isOverlong(given)) return undefined
   const text = given.toWellFormed().replace(/\r\n?/g, '\n')
   return text.replace(isOfLines ? /[\0-\x08\x0b-\x1f\x7f-\x9f]/g : /[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ' ').trim()
 }
@@ -99,7 +112,7 @@ function answerOf(type: Exclude<FieldType, 'checkbox'>, text: string): Answer {
         : fault('This is not an email address.')
     }
     case 'number': {
-      const value = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : Number.NaN
+      const value = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : Number.NaN
       return Number.isFinite(value) ? { kind: 'value', value } : fault('This is not a number.')
     }
     case 'tel':

@@ -135,6 +135,15 @@ export const noFormPage = (isEmbedded: boolean): Html =>
 <p>It was switched off, or it has moved. Ask whoever gave you its address.</p>`,
   })
 
+/** Posts come too often: a page of one sentence, whatever was posted. */
+export const tooOftenPage = (isEmbedded: boolean, sentence: string): Html =>
+  htmlPage({
+    title: 'Too many attempts',
+    style: isEmbedded ? EMBEDDED_STYLE : '',
+    main: html`<h1>Too many attempts</h1>
+<p role="alert">${sentence} What you entered is still there when you go back in your browser.</p>`,
+  })
+
 interface Field {
   readonly name: string
   readonly label: string

@@ -7,11 +7,11 @@ import type { App } from '#features/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { errorResponse } from '#platform/http/error-response.ts'
 import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { networkOf } from '#platform/network.ts'
-import { minutes } from '#platform/units.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { type Subscribed, subscribe } from '../contact-lists/subscribe.ts'
 import { listById } from '../contacts/lists.ts'
@@ -27,6 +27,7 @@ import {
   noFormPage,
   type Shown,
   TRAP_FIELD,
+  tooOftenPage,
 } from './page.ts'
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
 import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
@@ -56,22 +57,35 @@ type Outcome =
 
 /** The plugin of /subscribe. */
 export function subscribePages(app: App) {
-  const posts = createRateLimiter(app.clock)
   const mails = createRateLimiter(app.clock)
-  const { formPostsPerMinute, formConfirmationsPerHour } = app.config
-  const rate: Rate = { burst: formPostsPerMinute, ratePerSecond: formPostsPerMinute / 60 }
-  const ofAccount: Rate = { burst: formConfirmationsPerHour, ratePerSecond: formConfirmationsPerHour / 3600 }
+  const { formPostsPerMinute, formConfirmationsPerHour, formNetworkMailsPerHour, formNetworkMailsPerDay } = app.config
+  const posts = createNetworkLimiter(app.clock, within(minutes(1), formPostsPerMinute))
+  const mailsPerHour = createNetworkLimiter(app.clock, within(hours(1), formNetworkMailsPerHour))
+  const mailsPerDay = createNetworkLimiter(app.clock, within(days(1), formNetworkMailsPerDay))
+  const ofAccount = within(hours(1), formConfirmationsPerHour)
   // A form that is attacked leaves something for the others.
   const ofForm: Rate = { burst: Math.ceil(ofAccount.burst / 2), ratePerSecond: ofAccount.ratePerSecond / 2 }
   const ownHost = publicHost(app.config)
 
-  /** Strangers from many networks together must not use up what the account may send, and what its name is worth. */
-  const admit = ({ id, uuid, accountId }: SignupForm): void => {
-    const form = mails.take(`form ${id}`, 1, ofForm)
-    const account = form.ok ? mails.take(`account ${accountId}`, 1, ofAccount) : form
-    if (account.ok) return
-    app.log.warn({ signupForm: formatUuid(uuid), accountId }, 'a signup was refused: its forms cause too much mail')
-    throw tooMany('rate_limited', 'Try again later.', account.retryAfterSeconds)
+  /**
+   * Throws 429 when a network caused too much mail, or strangers from many networks together use up what the account may send, and what its name is worth.
+   */
+  const admit = ({ id, uuid, accountId }: SignupForm, address: string): void => {
+    const limits = [
+      () => mailsPerHour.take(address),
+      () => mailsPerDay.take(address),
+      () => mails.take(`form ${id}`, 1, ofForm),
+      () => mails.take(`account ${accountId}`, 1, ofAccount),
+    ]
+    for (const take of limits) {
+      const decision = take()
+      if (decision.ok) continue
+      app.log.warn(
+        { signupForm: formatUuid(uuid), accountId },
+        'signup refused: its network or forms cause too much mail',
+      )
+      throw tooMany('rate_limited', 'Try again later.', decision.retryAfterSeconds)
+    }
   }
 
   /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
@@ -83,7 +97,7 @@ export function subscribePages(app: App) {
     return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
   }
 
-  const take = async (form: SignupForm, fields: Fields): Promise<Outcome> => {
+  const take = async (form: SignupForm, fields: Fields, address: string): Promise<Outcome> => {
     const list = listById(app.db, form.listId)
     if (!list) return { kind: 'refused', error: GONE }
     if (textOf(fields.given(TRAP_FIELD)) !== '')
@@ -100,7 +114,7 @@ export function subscribePages(app: App) {
         email,
         ...(metadata && { metadata }),
         ...from,
-        admit: () => admit(form),
+        admit: () => admit(form, address),
       })
       return { kind: 'done', status }
     } catch (error) {
@@ -146,18 +160,26 @@ export function subscribePages(app: App) {
         const isJson = wantsJson(request.headers)
         const form = formAt(request, params.slug)
         if (!form) return isJson ? jsonError(request, GONE) : noForm(isEmbed(query))
+        const address = clientIpOf(request)
+        const allowed = posts.take(address)
+        const shown = { form, isEmbedded: isEmbed(query, form) }
+        if (!allowed.ok) {
+          const error = tooMany('rate_limited', TOO_OFTEN, allowed.retryAfterSeconds)
+          return isJson ? jsonError(request, error) : tooOften(shown, error)
+        }
         const fields = fieldsOf(body)
-        const allowed = posts.take(networkOf(clientIpOf(request)), 1, rate)
-        const outcome: Outcome = allowed.ok
-          ? await take(form, fields)
-          : { kind: 'refused', error: tooMany('rate_limited', TOO_OFTEN, allowed.retryAfterSeconds) }
-        return isJson
-          ? jsonOf(request, form, outcome)
-          : pageOf({ form, isEmbedded: isEmbed(query, form) }, fields, outcome)
+        const outcome = await take(form, fields, address)
+        return isJson ? jsonOf(request, form, outcome) : pageOf(shown, fields, outcome)
       },
       hidden,
     )
 }
+
+/** What is refused so often must cost little: its fields are not looked at, and its page says one thing. */
+const tooOften = (shown: Shown, { status, message, retryAfterSeconds }: AppError): Response =>
+  answer(shown, tooOftenPage(shown.isEmbedded, message), status, { 'retry-after': String(retryAfterSeconds) })
+
+const within = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
 /** Whether the page stands in another one: asked for by its URL, or the form is made for it. */
 const isEmbed = (query: Readonly<Record<string, unknown>>, form?: SignupForm): boolean =>

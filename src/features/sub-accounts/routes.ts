@@ -7,6 +7,7 @@ import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { apiKeyWire, CreatedApiKey, NewApiKey } from '../api-keys/model.ts'
+import type { InviteOwner } from '../team/invitations.ts'
 import {
   NewSubAccountBody,
   SubAccountChangeBody,
@@ -29,7 +30,10 @@ const managed = requires('sub_accounts:manage')
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) })
 
-export const subAccountRoutes = (app: App, { deleteAccount }: { readonly deleteAccount: DeleteAccount }) =>
+export const subAccountRoutes = (
+  app: App,
+  { deleteAccount, inviteOwner }: { readonly deleteAccount: DeleteAccount; readonly inviteOwner: InviteOwner },
+) =>
   new Elysia({ prefix: '/v1/accounts' })
     .use(authenticated)
     .get(
@@ -53,12 +57,8 @@ export const subAccountRoutes = (app: App, { deleteAccount }: { readonly deleteA
       '/',
       async ({ actor, body, status }) => {
         const { name, email, password } = body
-        const made = await createSubAccount(app, actor, {
-          name,
-          email,
-          password,
-          monthlyQuota: body.monthly_quota ?? undefined,
-        })
+        const monthlyQuota = body.monthly_quota ?? undefined
+        const made = await createSubAccount(app, actor, { name, email, password, monthlyQuota }, inviteOwner)
         return status(201, one(subAccountWire(made)))
       },
       {
@@ -67,7 +67,7 @@ export const subAccountRoutes = (app: App, { deleteAccount }: { readonly deleteA
         detail: {
           summary: 'Create a sub-account',
           description:
-            'An account of its own with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. What it sends counts against your quota too. Sub-accounts have none of their own.',
+            'An account of its own with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. Whoever is a user already keeps the password, and becomes the owner by the link of an invitation that is mailed; the answer does not tell. What it sends counts against your quota too. Sub-accounts have none of their own.',
           tags,
           ...requires('sub_accounts:manage', 'account:admin'),
         },

@@ -23,6 +23,7 @@ import {
 import { type ApiKey, createApiKey } from '../api-keys/keys.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { DEFAULT_STREAM, insertStream } from '../streams/streams.ts'
+import type { InviteOwner } from '../team/invitations.ts'
 import { hashPassword, requireGoodPassword } from '../team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '../team/users.ts'
 
@@ -72,22 +73,26 @@ export interface NewSubAccount {
 }
 
 /**
- * Makes a sub-account with its stream and its owner. Throws 403 where the account is a sub-account itself or its plan has no room, 409 when a user has
- * the address, 422 for a weak password or a quota over the parent's.
+ * Makes a sub-account with its stream and its owner. Throws 403 where the account is a sub-account itself or its plan has no room, 422 for a weak
+ * password or a quota over the parent's. An address that a user has already is answered alike, so that nobody learns whose it is: that user keeps the
+ * password and is invited to own the account.
  */
-export async function createSubAccount(app: App, actor: Actor, input: NewSubAccount): Promise<SubAccount> {
+export async function createSubAccount(
+  app: App,
+  actor: Actor,
+  input: NewSubAccount,
+  inviteOwner: InviteOwner,
+): Promise<SubAccount> {
   const name = nameOf(input.name)
   const email = parseUserEmail(input.email)
   requireGoodPassword(input.password, email)
   // Looked at before the password is hashed, which is work, and again when it counts.
   requireMayHave(app, app.db, actor, input.monthlyQuota)
-  if (findUserByEmail(app.db, email)) throw emailTaken()
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
     // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireMayHave(app, tx.db, actor, input.monthlyQuota)
-    if (findUserByEmail(tx.db, email)) throw emailTaken()
     const now = app.eventTime()
     const { id, uuid } = insertSubAccount(
       tx,
@@ -103,7 +108,8 @@ export async function createSubAccount(app: App, actor: Actor, input: NewSubAcco
       resourceId: uuid,
       metadata: { name, plan: parent.plan, parent_account_id: actor.accountUuid },
     })
-    createUserWithPassword(app, tx, own, { email, name, passwordHash, role: 'owner' })
+    if (findUserByEmail(tx.db, email)) inviteOwner(tx, own, email)
+    else createUserWithPassword(app, tx, own, { email, name, passwordHash, role: 'owner' })
     auditOfParent(app, tx, actor, 'sub_account.created', uuid, quotaText(input.monthlyQuota))
     const account = findAccount(app.config, tx.db, id)
     if (!account) throw new Error('the sub-account was not stored')
@@ -129,9 +135,6 @@ function requireQuotaWithin(parent: Account, quota: number | null | undefined): 
   if (quota !== undefined && quota !== null && quota > parent.monthlyQuota)
     throw invalid('monthly_quota', `monthly_quota is at most that of the parent account, ${parent.monthlyQuota}.`)
 }
-
-const emailTaken = (): AppError =>
-  new AppError(409, 'user_exists', 'There is a user with this address already; give the owner another address.')
 
 function nameOf(text: string): string {
   const name = text.trim()

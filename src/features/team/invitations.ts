@@ -48,10 +48,13 @@ const COLUMNS = `invitations.id, invitations.uuid, account_id AS accountId, invi
 
 const INVITER = "unhex(replace(invited_by, '-', ''))"
 
-/** Who invited still belongs to the account; the operator always does. */
+/** The account and its parent, which invites the owner of a sub-account. */
+const INVITING = '(invitations.account_id, (SELECT parent_id FROM accounts WHERE id = invitations.account_id))'
+
+/** Who invited still belongs to one of these; the operator always does. */
 const STANDS = `(invited_by = 'cli'
-  OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id = invitations.account_id AND users.uuid = ${INVITER})
-  OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id = invitations.account_id AND api_keys.uuid = ${INVITER}))`
+  OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id IN ${INVITING} AND users.uuid = ${INVITER})
+  OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id IN ${INVITING} AND api_keys.uuid = ${INVITER}))`
 
 const OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.name AS accountName FROM invitations
   JOIN accounts ON accounts.id = account_id AND disabled_at IS NULL AND deleted_at IS NULL`
@@ -105,10 +108,6 @@ export function createInvite(app: App): Invite {
     if (role === 'owner') requireOwnerForOwners(actor)
     requireRoom(`account ${actor.accountId}`, OF_ACCOUNT)
     requireRoom(`address ${email}`, TO_ADDRESS)
-    const { token, hash } = newLinkToken()
-    const uuid = newUuid()
-    // Not `eventTime`: see `startSession`.
-    const now = app.clock.now()
     const made = await app.commit.write((tx) => {
       const user = findUserByEmail(tx.db, email)
       if (user && findMember(tx.db, actor.accountId, user.uuid))
@@ -116,36 +115,64 @@ export function createInvite(app: App): Invite {
           'already_member',
           'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
         )
-      const statements = sql(tx.db)
-      statements.deleteOf.run(actor.accountId, email)
-      if (listInvitations(tx.db, actor.accountId, now).length >= MOST_INVITATIONS)
-        throw conflict(
-          'too_many_invitations',
-          `An account has at most ${MOST_INVITATIONS} open invitations; delete one.`,
-        )
-      const expiresAt = now + days(INVITATION_DAYS)
-      const invitation = statements.insert.get(uuid, actor.accountId, email, role, hash, actor.id, expiresAt, now)
-      if (!invitation) throw new Error('the invitation was not stored')
-      audit(app, tx, actor, {
-        action: 'invitation.created',
-        resourceType: 'invitation',
-        resourceId: formatUuid(uuid),
-        metadata: { email, role },
-      })
-      const accountName = statements.accountName.get(actor.accountId)?.name ?? ''
-      return { invitation, accountName }
+      return insertInvitation(app, tx, actor, { email, role })
     })
-    return { ...made.invitation, isSent: await mailInvitation(app, made.invitation, made.accountName, token) }
+    return { ...made.invitation, isSent: await mailInvitation(app, made) }
   }
 }
 
-/** Tells whether the mail left; the invitation stands in any case, and can be made again. */
-async function mailInvitation(
+/** Invites a user to own a new sub-account, in the transaction that makes it. Never tells whether the mail left. */
+export type InviteOwner = (tx: Tx, actor: Actor, email: string) => void
+
+/**
+ * The function that invites owners.
+ * @param later gets the sending of the mail: were it waited for, the time of the answer would tell who is a user
+ */
+export function createInviteOwner(app: App, later: (work: Promise<void>) => void): InviteOwner {
+  const mails = createRateLimiter(app.clock)
+  return (tx, actor, email) => {
+    const made = insertInvitation(app, tx, actor, { email, role: 'owner' })
+    tx.afterCommit(() => {
+      if (mails.take(email, 1, TO_ADDRESS).ok) later(mailInvitation(app, made).then(() => undefined))
+    })
+  }
+}
+
+interface NewInvitation {
+  readonly invitation: Invitation
+  readonly accountName: string
+  readonly token: string
+}
+
+function insertInvitation(
   app: App,
-  { accountId, email, role }: Invitation,
-  accountName: string,
-  token: string,
-): Promise<boolean> {
+  tx: Tx,
+  actor: Actor,
+  { email, role }: { readonly email: string; readonly role: TeamRole },
+): NewInvitation {
+  const { token, hash } = newLinkToken()
+  const uuid = newUuid()
+  // Not `eventTime`: see `startSession`.
+  const now = app.clock.now()
+  const statements = sql(tx.db)
+  statements.deleteOf.run(actor.accountId, email)
+  if (listInvitations(tx.db, actor.accountId, now).length >= MOST_INVITATIONS)
+    throw conflict('too_many_invitations', `An account has at most ${MOST_INVITATIONS} open invitations; delete one.`)
+  const expiresAt = now + days(INVITATION_DAYS)
+  const invitation = statements.insert.get(uuid, actor.accountId, email, role, hash, actor.id, expiresAt, now)
+  if (!invitation) throw new Error('the invitation was not stored')
+  audit(app, tx, actor, {
+    action: 'invitation.created',
+    resourceType: 'invitation',
+    resourceId: formatUuid(uuid),
+    metadata: { email, role },
+  })
+  return { invitation, accountName: statements.accountName.get(actor.accountId)?.name ?? '', token }
+}
+
+/** Tells whether the mail left; the invitation stands in any case, and can be made again. */
+async function mailInvitation(app: App, { invitation, accountName, token }: NewInvitation): Promise<boolean> {
+  const { accountId, email, role } = invitation
   const name = harmless(accountName)
   const where = new URL(app.config.publicUrl).host
   try {

@@ -16,9 +16,12 @@ export function delimiterOf(firstLine: string): Delimiter {
  * makes it text, also before one that has some already, so that an import can take exactly one away again.
  */
 const CELL_BEGINS = String.raw`(?<=^|[,;|\t\r\n])`
-const FORMULA_FOLLOWS = String.raw`(?=[ '"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
-const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'g')
-const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'g')
+// Before the sign of a formula spreadsheets pass over quotes, white space and characters that nobody sees. The three that begin a cell themselves are not
+// among them, so that each run of these is read once.
+const PASSED_OVER = String.raw`(?:(?![\t\r\n])[\s'"\p{Cc}\p{Cf}])`
+const FORMULA_FOLLOWS = String.raw`(?=${PASSED_OVER}*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
+const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'gu')
+const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'gu')
 
 /** A cell as `csvLines` wrote it, without what keeps it from being a formula. */
 export const unescaped = (cell: string): string => cell.replace(ESCAPED, '')

@@ -26,6 +26,8 @@ const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_STRANGER_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
+/** Fields of a form: ours have some twenty. Bun takes 18 ms for those that 64 KiB can name. */
+const MAX_FORM_FIELDS = 500
 /** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_SHARE = 0.75
@@ -264,6 +266,9 @@ function refuseContentEncoding(request: Request): void {
 
 /** Fields of a form as strings; files are left out. */
 async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record<string, string>> {
+  if (!MULTIPART.test(contentType) && hasTooManyFields(bytes)) {
+    throw new AppError(400, 'invalid_form', `The form in the request body must have at most ${MAX_FORM_FIELDS} fields.`)
+  }
   const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch(() => {
     throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
   })
@@ -273,6 +278,18 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
   })
   return fields
 }
+
+/** Whether a URL-encoded form has more than `MAX_FORM_FIELDS`. The parts of the other kind take 50 bytes each, and few microseconds. */
+function hasTooManyFields(bytes: Uint8Array): boolean {
+  let count = 0
+  for (let at = bytes.indexOf(AMPERSAND); at !== -1; at = bytes.indexOf(AMPERSAND, at + 1)) {
+    if (++count >= MAX_FORM_FIELDS) return true
+  }
+  return false
+}
+
+const AMPERSAND = 38
+const MULTIPART = /^multipart\//i
 
 const notJson = (): AppError =>
   new AppError(415, 'unsupported_media_type', 'Send the body as JSON, with the header Content-Type: application/json.')

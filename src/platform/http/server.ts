@@ -45,6 +45,8 @@ export interface HttpServerOptions<Actor> {
     readonly requestTimeoutSeconds: number
     /** In place of those 15 seconds. */
     readonly handlerGraceSeconds?: number
+    /** Whether clients come by https: then answers tell browsers to come by nothing else (RFC 6797). */
+    readonly isHttps?: boolean
   }
   readonly log: HttpLog
   readonly clock: Clock
@@ -89,6 +91,8 @@ export interface HttpServer {
 const HANDLER_GRACE_SECONDS = 15
 /** Bun counts `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
+/** A year. Nothing is said of the names below: those may be other services. */
+const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
 export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): HttpServer {
@@ -123,6 +127,12 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
   }
 
   const answer = async (request: Request, listener?: Bun.Server<undefined>): Promise<Response> => {
+    const response = await respond(request, listener)
+    if (config.isHttps) response.headers.set('strict-transport-security', STRICT_TRANSPORT)
+    return response
+  }
+
+  const respond = async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
     const url = routableUrl(request.url)
     const routed = url === request.url ? request : requestAt(url, request)
     const context = contextOf(request, url, listener)

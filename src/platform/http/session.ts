@@ -6,7 +6,9 @@ import { AppError } from '../errors.ts'
 
 export const SESSION_COOKIE = 'tassis_session'
 export const CSRF_HEADER = 'x-csrf-token'
-const LONGEST_COOKIE = 200
+const MAX_TOKEN_LENGTH = 200
+/** Of the whole header: longer ones hardly pass a proxy. */
+const MAX_COOKIE_HEADER_LENGTH = 8192
 
 /** What the server needs to let a cookie stand for a user. */
 export interface SessionGate<Actor> {
@@ -30,18 +32,43 @@ export interface CookieOptions {
 /** Where it can be, the prefix keeps other hosts of the same domain from setting the cookie (RFC 6265bis §4.1.3.2). */
 const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-${SESSION_COOKIE}` : SESSION_COOKIE)
 
-/** The token in the cookie; undefined when there is none, or more than one: then somebody else has set one. */
+/**
+ * The token in the cookie; undefined when there is none, or more than one: then somebody else has set one.
+ * Throws 431 when the Cookie header is too long to be looked at.
+ */
 export function sessionToken(headers: Headers, options: CookieOptions): string | undefined {
-  const name = cookieName(options)
-  const values = (headers.get('cookie') ?? '')
+  const header = headers.get('cookie') ?? ''
+  if (header.length > MAX_COOKIE_HEADER_LENGTH) throw cookieTooLong()
+  const name = `${cookieName(options)}=`
+  const values = header
     .split(';')
-    // Of spaces RFC 6265 knows these alone. Were others cut off, a name that begins with one would pass for ours, and no browser guards its prefix.
-    .map((pair) => pair.replace(/^[ \t]+|[ \t]+$/g, ''))
-    .filter((pair) => pair.startsWith(`${name}=`))
-    .map((pair) => pair.slice(name.length + 1))
+    .map(trimBlanks)
+    .filter((pair) => pair.startsWith(name))
+    .map((pair) => pair.slice(name.length))
   const [value] = values
-  return values.length === 1 && value !== undefined && value.length <= LONGEST_COOKIE ? value : undefined
+  return values.length === 1 && value !== undefined && value.length <= MAX_TOKEN_LENGTH ? value : undefined
 }
+
+const cookieTooLong = (): AppError =>
+  new AppError(
+    431,
+    'cookie_too_long',
+    `The Cookie header must have at most ${MAX_COOKIE_HEADER_LENGTH} characters; delete the cookies of this host and its domain.`,
+  )
+
+/**
+ * Without the blanks around it. Of these RFC 6265 knows space and tab alone: were others removed, a name that begins with one would pass for ours, and no
+ * browser guards its prefix.
+ */
+function trimBlanks(pair: string): string {
+  let start = 0
+  let end = pair.length
+  while (start < end && isBlank(pair.charCodeAt(start))) start++
+  while (end > start && isBlank(pair.charCodeAt(end - 1))) end--
+  return pair.slice(start, end)
+}
+
+const isBlank = (code: number): boolean => code === 0x20 || code === 0x09
 
 /** Value of Set-Cookie. @param maxAgeSeconds 0 takes the cookie away */
 export const sessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>

@@ -9,7 +9,11 @@ import { createTestAccount } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 
 interface Served extends AsyncDisposable {
-  get(path: string, actor?: Actor): Promise<{ status: number; body: unknown; text: string }>
+  get(
+    path: string,
+    actor?: Actor,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: unknown; text: string }>
 }
 
 /** The feature's routes and pages on a socket; the key of an actor is its account. */
@@ -27,11 +31,11 @@ function serve({ app, service, actor }: MailFlow): Served {
   })
   const { port } = http.listen('127.0.0.1', 0)
   return {
-    async get(path, who = actor) {
+    async get(path, who = actor, given = {}) {
       const key = `tassis_live_${who.accountUuid}${[...who.scopes].join('')}`
       actors.set(key, who)
-      const headers = { authorization: `Bearer ${key}` }
-      const response = await fetch(`http://127.0.0.1:${port}${path}`, path.startsWith('/v1') ? { headers } : {})
+      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...given }
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
       const text = await response.text()
       return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : undefined, text }
     },
@@ -124,4 +128,23 @@ test('/dev/captured lists the messages and shows each', async () => {
   expect(message.text).toContain('&lt;p&gt;Hello &lt;em&gt;Bob&lt;/em&gt;&lt;/p&gt;')
   for (const other of ['0', '-1', 'x', '99999999999999999999', String(Number(recipientId) + 1)])
     expect(`${other} ${(await served.get(`/dev/captured/${other}`)).status}`).toBe(`${other} 404`)
+})
+
+test.each([
+  [{ 'x-forwarded-for': '127.0.0.1' }],
+  [{ 'X-Forwarded-Host': 'mail.example.com' }],
+  [{ forwarded: 'for=127.0.0.1' }],
+  [{ via: '1.1 proxy' }],
+  [{ 'x-real-ip': '' }],
+  [{ host: 'mail.example.com' }],
+  [{ host: '127.0.0.1.example.com' }],
+])('/dev/captured is not there for a request that came through a proxy: %j', async (headers) => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const sent = await flow.send({ to: 'bob@x.test', subject: 'Secret' })
+  const recipientId = (await flow.settled(sent)).recipients[0]?.id
+  for (const path of ['/dev/captured', `/dev/captured/${recipientId}`]) {
+    const { status, text } = await served.get(path, flow.actor, headers)
+    expect([status, text.includes('Secret')]).toEqual([404, false])
+  }
 })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { getList } from '#features/contacts/lists.ts'
+import { subscribe } from '#features/contact-lists/subscribe.ts'
+import { type ContactList, getList } from '#features/contacts/lists.ts'
 import { suppress } from '#features/suppressions/suppress.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
@@ -117,6 +118,42 @@ describe('who types an address into a form', () => {
     for (const email of ['ann@receiver.test', '+bob@receiver.test']) await sign(service, list, { email })
     await service.drained()
     expect(service.sent()).toHaveLength(32)
+  })
+
+  test('with dots in a Gmail address, or by its other domain, is one mailbox', async () => {
+    await using service = await createConfirming()
+    const list = await service.list()
+    const spellings = Array.from({ length: 40 }, (_, index) => {
+      const name = [...'bobreader'].map((letter, at) => (index & (1 << at) && at < 6 ? `${letter}.` : letter)).join('')
+      return `${name}@${index % 2 === 0 ? 'gmail.com' : 'googlemail.com'}`
+    })
+    for (const email of spellings) await sign(service, list, { email })
+    await service.drained()
+    expect([new Set(spellings).size, service.sent().length]).toEqual([40, 10])
+  })
+
+  test('fills no mailbox by the forms of many accounts: ten emails an hour and twenty a day from all together', async () => {
+    await using service = await createConfirming()
+    const lists: ContactList[] = []
+    for (let index = 0; index < 5; index++) {
+      const account = await service.newAccount()
+      await service.addDomain(account, `news${index}.test`)
+      const id = await service.list({}, { key: await service.newKey([], account) })
+      lists.push(getList(service.app.db, account.accountId, id))
+    }
+    const mailsAfter = async (waitMs: number) => {
+      service.clock.advance(waitMs)
+      for (let round = 0; round < 3; round++)
+        for (const list of lists) {
+          const email = `bob+${service.clock.now()}x${round}@receiver.test`
+          expect(await subscribe(service.app, { list, email })).toBe('confirmation_sent')
+        }
+      await service.drained()
+      return service.sent().length
+    }
+    const counts: number[] = []
+    for (const waitMs of [0, hours(1), hours(1), days(1)]) counts.push(await mailsAfter(waitMs))
+    expect(counts).toEqual([10, 20, 20, 30])
   })
 
   test('on many lists with single opt-in is on all of them, and ten of them welcome it', async () => {

@@ -6,6 +6,7 @@ import { verifyAuditLog } from '#features/audit-logs/verify.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { EMAIL, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { CAPTURES, createTestUser, mailText, post, tokenIn, PASSWORD as USER_PASSWORD } from '#test/support/people.ts'
 import { createFamily, PASSWORD, subAccount } from './fixture.ts'
 
 /** The entries that an account has, newest first, as far as they say who did what. */
@@ -130,10 +131,38 @@ test.each([
   expect(service.stored()).toEqual(before)
 })
 
-test('an address that a user has already is a 409', async () => {
-  await using service = await createFamily()
-  await service.made({ email: 'owner@own.test' })
-  expectRefusal(await service.ask('POST', '/v1/accounts', subAccount({ email: 'OWNER@own.test' })), 409, 'user_exists')
+test('the answer is the same whether the address is that of a user, who keeps the password and is invited to own the account', async () => {
+  await using service = await createFamily(CAPTURES)
+  const { app, url } = service
+  const other = await createTestAccount(app)
+  await createTestUser(app, other, 'bob@people.test', 'owner')
+  const made = async (email: string) => {
+    const { status, body } = await service.ask('POST', '/v1/accounts', { name: 'Shop', email, password: PASSWORD })
+    return [status, { ...Object(at(body, 'data')), id: '', email: '' }, String(at(body, 'data', 'id'))] as const
+  }
+  const [fresh, known] = [await made('new@people.test'), await made('Bob@people.test')]
+  expect(known.slice(0, 2)).toEqual(fresh.slice(0, 2))
+  expect(known[0]).toBe(201)
+  // The password that the parent gave opens nothing of the user's.
+  const login = { email: 'bob@people.test', password: PASSWORD }
+  expectRefusal(await post(url, '/v1/auth/login', login), 401, 'invalid_login')
+  const token = tokenIn(await mailText(service, 1))
+  const joined = await post(url, '/v1/auth/join', { token, password: USER_PASSWORD })
+  expect([joined.status, at(joined.body, 'data', 'role'), at(joined.body, 'data', 'account', 'id')]).toEqual([
+    200,
+    'owner',
+    known[2],
+  ])
+})
+
+test('the invitation of an owner counts no longer when the key that made the sub-account is deleted', async () => {
+  await using service = await createFamily(CAPTURES)
+  const { app, url } = service
+  await createTestUser(app, await createTestAccount(app), 'bob@people.test', 'owner')
+  await service.made({ email: 'bob@people.test' })
+  const token = tokenIn(await mailText(service, 1))
+  app.db.run('DELETE FROM api_keys WHERE account_id = ?', [service.parent.accountId])
+  expectRefusal(await post(url, '/v1/auth/join', { token, password: USER_PASSWORD }), 422, 'invalid_token')
 })
 
 test('of 12 sub-accounts asked for at once on a plan with room for 4, exactly 4 are made', async () => {

@@ -165,6 +165,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
       maxBodyBytes: options.maxBodyBytes ?? 256 * KiB,
       trustedProxies: options.trustedProxies ?? [],
       requestTimeoutSeconds: options.requestTimeoutSeconds ?? 30,
+      ...(options.isHttps !== undefined && { isHttps: options.isHttps }),
       ...(options.handlerGraceSeconds !== undefined && { handlerGraceSeconds: options.handlerGraceSeconds }),
     },
     log: { info: logAt('info'), warn: logAt('warn'), error: logAt('error') },

@@ -199,6 +199,17 @@ describe('headers of every answer', () => {
     },
   )
 
+  test.each([
+    [true, 'max-age=31536000'],
+    [false, null],
+  ])('Strict-Transport-Security is among them when clients come by https: %p', async (isHttps, expected) => {
+    await using server = startTestServer({ isHttps })
+    for (const path of [...paths, '/v1/boxes/x/%ff/']) {
+      const value = (await server.request(path)).headers.get('strict-transport-security')
+      expect([path, value]).toEqual([path, expected])
+    }
+  })
+
   test('nothing is sniffed, and nothing of the API is cached', async () => {
     await using server = startTestServer()
     for (const path of paths) {

@@ -36,6 +36,13 @@ describe('the cookie of a session', () => {
     })
   })
 
+  test('is not looked for in a header of more than 8192 characters, blanks included', () => {
+    const tokenIn = (cookie: string) => sessionToken(new Headers({ cookie }), PLAIN)
+    const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`
+    expect([filled(8192).length, tokenIn(filled(8192))]).toEqual([8192, 'abc'])
+    expect(() => tokenIn(filled(8193))).toThrow(expect.objectContaining({ status: 431, code: 'cookie_too_long' }))
+  })
+
   test('is for this host, over https alone where there is https, and taken away by an age of 0', () => {
     expect([sessionCookie('abc', 60, PLAIN), sessionCookie('', 0, SECURE)]).toEqual([
       'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',

@@ -1,0 +1,35 @@
+import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { createNetworkLimiter } from '#platform/http/network-limit.ts'
+import { seconds } from '#platform/units.ts'
+
+const RATE = { burst: 2, ratePerSecond: 1 }
+
+/** How many of so many attempts pass, each from an address of its own. */
+const passed = (take: (address: string) => { ok: boolean }, count: number, address: (index: number) => string) =>
+  Array.from({ length: count }, (_, index) => take(address(index)).ok).filter((ok) => ok).length
+
+test('an IPv4 address has the rate, and others have theirs', () => {
+  const { take } = createNetworkLimiter(new ManualClock(), RATE)
+  expect([passed(take, 5, () => '192.0.2.1'), passed(take, 5, () => '::ffff:192.0.2.2')]).toEqual([2, 2])
+})
+
+test('a /64 has the rate, its /56 four times and its /48 sixteen times as much, whatever the others did', () => {
+  const { take } = createNetworkLimiter(new ManualClock(), RATE)
+  const hex = (index: number) => index.toString(16)
+  expect({
+    one: passed(take, 5, (index) => `2001:db8:0:0::${hex(index)}`),
+    sameOfFiftySix: passed(take, 100, (index) => `2001:db8:0:${hex(index + 1)}::1`),
+    sameOfFortyEight: passed(take, 100, (index) => `2001:db8:0:${hex((index + 1) * 256)}::1`),
+    elsewhere: passed(take, 5, () => '2001:db8:1::1'),
+  }).toEqual({ one: 2, sameOfFiftySix: 6, sameOfFortyEight: 24, elsewhere: 2 })
+})
+
+test('a refusal says when the network may come back', () => {
+  const clock = new ManualClock()
+  const { take } = createNetworkLimiter(clock, RATE)
+  expect(passed(take, 2, () => '2001:db8::1')).toBe(2)
+  expect(take('2001:db8::2')).toEqual({ ok: false, retryAfterSeconds: 1 })
+  clock.advance(seconds(1))
+  expect(take('2001:db8::3')).toEqual({ ok: true })
+})

@@ -1,0 +1,18 @@
+import { describe, expect, test } from 'bun:test'
+import { mailboxKey } from '#protocols/address/mailbox-key.ts'
+
+describe('the key of a mailbox', () => {
+  test.each([
+    ['ada@reader.test', 'ada@reader.test'],
+    ['ada+news@reader.test', 'ada@reader.test'],
+    ['ada+news+more@reader.test', 'ada@reader.test'],
+    // Nothing would be left, and these are different mailboxes.
+    ['+ada@reader.test', '+ada@reader.test'],
+    ['a.d.a@reader.test', 'a.d.a@reader.test'],
+    ['a.d.a@gmail.com', 'ada@gmail.com'],
+    ['a.d.a+news@googlemail.com', 'ada@gmail.com'],
+    ['ada@mail.gmail.com', 'ada@mail.gmail.com'],
+  ])('of %s is %s', (address, key) => {
+    expect(mailboxKey(address)).toBe(key)
+  })
+})
