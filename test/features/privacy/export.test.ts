@@ -125,7 +125,7 @@ function addEmails({ app, actor }: EmailApi, count: number): void {
 async function askWithoutReading(service: EmailApi, key = service.key) {
   const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
-  socket.write(`GET ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  socket.write(`GET ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`)
   await new Promise<void>((resolve) => socket.once('readable', resolve))
   return socket
 }
@@ -166,12 +166,13 @@ test('an export whose key is deleted meanwhile is cut off, and does not use up t
   addEmails(service, 8000)
   const { body } = await service.api('POST', '/v1/api-keys', { name: 'soon gone' })
   const socket = await askWithoutReading(service, String(at(body, 'data', 'key')))
+  const closed = new Promise((resolve) => socket.once('close', resolve))
   await service.api('DELETE', `/v1/api-keys/${at(body, 'data', 'id')}`)
   let end = ''
   socket.on('data', (bytes) => {
     end = (end + bytes.toString('latin1')).slice(-7)
   })
-  await new Promise((resolve) => socket.once('close', resolve))
+  await closed
   expect(end).not.toEndWith('\r\n0\r\n\r\n')
   expect(service.app.memory.inUseBytes).toBe(0)
   expect((await service.api('GET', PATH)).status).toBe(200)
