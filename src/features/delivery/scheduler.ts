@@ -44,6 +44,8 @@ const UNTOLD_HOLD_MS = minutes(1)
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
+/** Beyond that, time for the octets of the message over a slow line: 64 kB a second. */
+const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
 const MAX_CACHED_OWNERS = 10_000
 /** Of why an email could not be built, as it is stored with each recipient. */
@@ -99,9 +101,11 @@ export class DeliveryScheduler {
     })
     this.#memoryQueue = new MemoryQueue(
       app.memory,
-      (hand, { job, privateKeyPem }) => {
+      (hand, prepared) => {
+        const { lane, worker } = hand
         hand.sentToWorkerAt = clock.now()
-        this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane))
+        hand.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
+        this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
         this.#renderLine.leave(hand)
       },
       (hand) => isBulkLane(hand.lane),
@@ -258,6 +262,7 @@ export class DeliveryScheduler {
         lane: lane.name,
         destination,
         sentToWorkerAt: undefined,
+        maxWantedBodyMs: MAX_WANTED_BODY_MS,
         worker: this.#pool?.workerOf(route.site) ?? 0,
         settling: undefined,
       }),
@@ -394,7 +399,7 @@ export class DeliveryScheduler {
     for (const hand of this.#hands.all()) {
       const { lane, worker, recipientId, startedAt, sentToWorkerAt = now } = hand
       const hasBegun = startedAt !== undefined
-      const isSlow = hasBegun ? now - startedAt >= MAX_WANTED_BODY_MS : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
+      const isSlow = hasBegun ? now - startedAt >= hand.maxWantedBodyMs : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
       if (isSlow && !hand.settling && this.#sites.isSlotWanted(lane, hasBegun))
         slow.set(worker, [...(slow.get(worker) ?? []), recipientId])
     }
