@@ -392,18 +392,26 @@ export class DeliveryScheduler {
     })
   }
 
-  /** Has the Workers end attempts that silent servers hold up and whose slots are wanted. */
+  /**
+   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot, else as many as
+   * their account has too many, those first that came first.
+   */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
-    const slow = new Map<number, number[]>()
+    const cut = new Map<number, number[]>()
+    const excess = new Map<number, number>()
     for (const hand of this.#hands.all()) {
-      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now } = hand
+      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now, settling } = hand
       const hasBegun = startedAt !== undefined
       const isSlow = hasBegun ? now - startedAt >= hand.maxWantedBodyMs : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
-      if (isSlow && !hand.settling && this.#sites.isSlotWanted(lane, hasBegun))
-        slow.set(worker, [...(slow.get(worker) ?? []), recipientId])
+      if (!isSlow || settling) continue
+      const owner = this.#ownerOf(accountOfLane(lane))
+      const tooMany = excess.get(owner) ?? this.#sites.excessOf(owner)
+      if (tooMany <= 0 && (hasBegun || !this.#sites.isSlotWanted(owner))) continue
+      excess.set(owner, tooMany - 1)
+      cut.set(worker, [...(cut.get(worker) ?? []), recipientId])
     }
-    for (const [worker, recipientIds] of slow) this.#pool?.post(worker, { type: 'cut', recipientIds })
+    for (const [worker, recipientIds] of cut) this.#pool?.post(worker, { type: 'cut', recipientIds })
   }
 
   /** The account that slots are counted for: sub-accounts share those of their parent. */
