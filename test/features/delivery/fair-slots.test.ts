@@ -133,6 +133,32 @@ describe('while an account sends to silent servers', () => {
     expectBalanced(flow.service)
   })
 
+  test('its sub-accounts have no slots besides', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 20)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    for (const name of ['parent', 'child']) {
+      const attack = await newAccount(flow, name)
+      flow.app.db.run('UPDATE accounts SET parent_id = id - 1 WHERE id = (SELECT max(id) FROM accounts) AND ?', [
+        name === 'child',
+      ])
+      await attack(...silent.map((domain) => `${name}@${domain}`))
+      await eventually(() => inDelivery(flow, 'silent') === 10)
+    }
+    const waiting = () =>
+      flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
+        .length
+    await eventually(() => waiting() === 30)
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
   test('sites at one address have a quarter of all slots, of which an account has half', async () => {
     await using server = await startSilentServer('body')
     const silent = numbered('silent', 40)
