@@ -125,7 +125,12 @@ const settings = {
   workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
   connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
   messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
-  deliveryConcurrency: integer(500, 1, 10_000, 'Messages in delivery at the same time, over all sites.'),
+  deliveryConcurrency: integer(
+    500,
+    1,
+    10_000,
+    'Messages in delivery at the same time, over all sites. An account has at most half of them.',
+  ),
   connectionIdleSeconds: integer(5, 0, 300, 'How long an SMTP connection is kept for the next message of its site.'),
   retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
   maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest HTTP request body.'),

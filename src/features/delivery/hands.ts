@@ -18,6 +18,8 @@ export interface Hand extends AttemptInHand {
   readonly worker: number
   /** Not before it has memory, and is rendered. */
   sentToWorkerAt: Millis | undefined
+  /** How long it may take from the beginning of its message while its slot is wanted. */
+  maxWantedBodyMs: Millis
   /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
   settling: Promise<void> | undefined
   /** It was suppressed before its message began: released, it is due at once, and the next claim rejects it. */

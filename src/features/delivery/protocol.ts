@@ -76,8 +76,8 @@ export interface DeliverJob {
 export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
-  /** Bulk mail comes after all other, and leaves some of the site's connections to it. */
-  | { readonly type: 'start'; readonly job: DeliverJob; readonly isBulk: boolean }
+  /** Accounts (`owner`) take turns at a site. Bulk mail comes after all other, and leaves some of the site's connections to it. */
+  | { readonly type: 'start'; readonly job: DeliverJob; readonly owner: number; readonly isBulk: boolean }
   /** `delivery_started_at` is durable: the first octet of the message may leave. `ok: false`: it is not; nothing may leave. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
   /** Ends attempts that take too long: those that wait in the Worker go back, sessions are closed whatever their phase. */

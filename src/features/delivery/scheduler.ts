@@ -44,6 +44,8 @@ const UNTOLD_HOLD_MS = minutes(1)
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
+/** Beyond that, time for the octets of the message over a slow line: 64 kB a second. */
+const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
 const MAX_CACHED_OWNERS = 10_000
 /** Of why an email could not be built, as it is stored with each recipient. */
@@ -99,9 +101,11 @@ export class DeliveryScheduler {
     })
     this.#memoryQueue = new MemoryQueue({
       memory: app.memory,
-      start: (hand, { job, privateKeyPem }) => {
+      start: (hand, prepared) => {
+        const { lane, worker } = hand
         hand.sentToWorkerAt = clock.now()
-        this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane))
+        hand.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
+        this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
         this.#renderLine.leave(hand)
       },
       isBulk: (hand) => isBulkLane(hand.lane),
@@ -259,6 +263,7 @@ export class DeliveryScheduler {
         lane: lane.name,
         destination,
         sentToWorkerAt: undefined,
+        maxWantedBodyMs: MAX_WANTED_BODY_MS,
         worker: this.#pool?.workerOf(route.site) ?? 0,
         settling: undefined,
       }),
@@ -388,18 +393,26 @@ export class DeliveryScheduler {
     })
   }
 
-  /** Has the Workers end attempts that silent servers hold up and whose slots are wanted. */
+  /**
+   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot, else as many as
+   * their account has too many, those first that came first.
+   */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
-    const slow = new Map<number, number[]>()
+    const cut = new Map<number, number[]>()
+    const excess = new Map<number, number>()
     for (const hand of this.#hands.all()) {
-      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now } = hand
+      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now, settling } = hand
       const hasBegun = startedAt !== undefined
-      const isSlow = hasBegun ? now - startedAt >= MAX_WANTED_BODY_MS : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
-      if (isSlow && !hand.settling && this.#sites.isSlotWanted(lane, hasBegun))
-        slow.set(worker, [...(slow.get(worker) ?? []), recipientId])
+      const isSlow = hasBegun ? now - startedAt >= hand.maxWantedBodyMs : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
+      if (!isSlow || settling) continue
+      const owner = this.#ownerOf(accountOfLane(lane))
+      const tooMany = excess.get(owner) ?? this.#sites.excessOf(owner)
+      if (tooMany <= 0 && (hasBegun || !this.#sites.isSlotWanted(owner))) continue
+      excess.set(owner, tooMany - 1)
+      cut.set(worker, [...(cut.get(worker) ?? []), recipientId])
     }
-    for (const [worker, recipientIds] of slow) this.#pool?.post(worker, { type: 'cut', recipientIds })
+    for (const [worker, recipientIds] of cut) this.#pool?.post(worker, { type: 'cut', recipientIds })
   }
 
   /** The account that slots are counted for: sub-accounts share those of their parent. */

@@ -114,17 +114,17 @@ export class Sites {
     return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_UNANSWERED * (1 + answers)), this.#canUse)
   }
 
-  /**
-   * Whether the slot of an attempt is wanted back if it takes long: slots are scarce and its account has more than are left free, or, before the message
-   * has begun, other mail of its account waits for a slot.
-   */
-  isSlotWanted(lane: string, hasBegun: boolean): boolean {
-    const owner = this.#options.ownerOf(lane)
-    if (this.#areSlotsScarce && this.#all.heldBy(owner) > this.#freeSlots) return true
-    return !hasBegun && this.#all.waiting.wantsSlots(owner)
+  /** Whether other mail of the account waits for a slot. */
+  isSlotWanted(owner: number): boolean {
+    return this.#all.waiting.wantsSlots(owner)
   }
 
-  /** Whether `isSlotWanted` may be true of an attempt. */
+  /** How many slots an account has too many while slots are scarce: it took them when more were free. */
+  excessOf(owner: number): number {
+    return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
+  }
+
+  /** Whether slots of some account may be wanted, or too many. */
   get areSlotsWanted(): boolean {
     return this.#areSlotsScarce || !this.#all.waiting.isEmpty
   }

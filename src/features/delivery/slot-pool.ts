@@ -15,8 +15,8 @@ export interface SlotRules {
   /** What bulk lanes may have at most together. */
   readonly bulkFraction: number
   /**
-   * Whether an account may only take a slot while more are free than it has: half of all when it is alone, a third when there are two, and so on. Slots
-   * whose messages have begun cannot be taken back, so that what a newcomer needs must be free before he comes.
+   * Whether an account leaves slots free, the more of them the fewer there are: see `maxHeld`. Slots whose messages have begun cannot be taken back, so
+   * that what a newcomer needs must be free before he comes.
    */
   readonly leavesFree: boolean
 }
@@ -61,7 +61,7 @@ export class SlotPool {
     const free = max - this.#inFlight
     const sharers = this.waiting.countSharers(owner, false)
     const share = Math.max(1, Math.ceil(max * (sharers > 1 ? Math.min(1 / sharers, contestedFraction) : 1)))
-    const own = Math.min(leavesFree ? Math.ceil((free - held) / 2) : free, free, share - held)
+    const own = Math.min(leavesFree ? maxHeld(free + held, max) - held : free, free, share - held)
     if (!isBulk) return own
     // An account's broadcasts leave some of its slots to its other mail.
     return Math.min(bulkShare(held + own) - held, this.#freeForBulk(owner, max, canUse))
@@ -86,4 +86,15 @@ export class SlotPool {
     this.#bulkInFlight += count
     this.#heldByBulk.add(owner, count)
   }
+}
+
+/**
+ * How many slots an account may have of `available`, those that no other has, when there are `max` in all: as many as twice the square of what it leaves
+ * free, divided by `max`. That is half when it is alone; of two each has less than a third. If one account after the other takes all that it may and keeps
+ * it, ten leave 29 of 500 free and twenty leave 11, where half of the rest for each would leave none after ten.
+ */
+function maxHeld(available: number, max: number): number {
+  const p = available + max / 4
+  // The root of held = 2 (available - held)² / max; a little less, so that a whole number stays one.
+  return Math.ceil(p - Math.sqrt(p * p - available * available) - 1e-6)
 }

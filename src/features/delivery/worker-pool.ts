@@ -6,14 +6,15 @@ import type { Clock } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
-import type { DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import type { PreparedJob } from './job.ts'
+import type { FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 
 export interface WorkerPool {
   /** Index of the Worker that owns a site. */
   workerOf(site: string): number
   post(worker: number, message: ToWorker): void
   /** Starts a job; the key goes before it when the Worker does not have it. */
-  start(worker: number, job: DeliverJob, privateKeyPem: string, isBulk: boolean): void
+  start(worker: number, prepared: PreparedJob, as: { readonly owner: number; readonly isBulk: boolean }): void
   postAll(message: ToWorker): void
   terminate(): void
 }
@@ -76,11 +77,11 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   return {
     workerOf: (site) => Number(Bun.hash(site) % BigInt(options.count)),
     post,
-    start(index, job, privateKeyPem, isBulk) {
+    start(index, { job, privateKeyPem }, as) {
       const { domainId } = job.dkim
       if (!keysSent[index]?.has(domainId)) post(index, { type: 'key', domainId, privateKeyPem })
       keysSent[index]?.add(domainId)
-      post(index, { type: 'start', job, isBulk })
+      post(index, { type: 'start', job, ...as })
     },
     postAll(message) {
       for (const index of workers.keys()) post(index, message)

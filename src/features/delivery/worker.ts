@@ -5,6 +5,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
@@ -19,9 +20,10 @@ interface Composed {
 }
 
 interface Site {
-  readonly waiting: Composed[]
+  /** Accounts take turns. */
+  readonly waiting: FairQueue<Composed>
   /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
-  readonly waitingBulk: Composed[]
+  readonly waitingBulk: FairQueue<Composed>
   running: number
 }
 
@@ -67,7 +69,7 @@ self.onmessage = (event: MessageEvent<string>) => {
       keys.set(data.domainId, data.privateKeyPem)
       return
     case 'start':
-      void start(data.job, data.isBulk)
+      void start(data)
       return
     case 'go': {
       const waiting = awaitingGo.get(data.recipientId)
@@ -85,18 +87,17 @@ self.onmessage = (event: MessageEvent<string>) => {
   }
 }
 
-async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
+async function start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }>): Promise<void> {
   const body = bodies.get(job.emailId) ?? { shared: {}, jobs: 0 }
   bodies.set(job.emailId, body)
   body.jobs++
   try {
-    const owner = isBulk ? `bulk ${job.accountId}` : job.accountId
-    const message = await composing.runSteps(owner, compose(job, body.shared))
+    const message = await composing.runSteps(isBulk ? `bulk ${owner}` : owner, compose(job, body.shared))
     if (!message || draining) return end(job, { kind: 'dropped' })
-    const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
+    const site = sites.get(job.route.site) ?? { waiting: new FairQueue(), waitingBulk: new FairQueue(), running: 0 }
     sites.set(job.route.site, site)
     const line = isBulk ? site.waitingBulk : site.waiting
-    line.push({ job, message })
+    line.push(owner, { job, message })
     serve(job.route.site, site)
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -129,11 +130,14 @@ function serve(name: string, site: Site): void {
 function nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
   const most = settings?.connectionsPerSite ?? 0
   if (running >= most) return undefined
-  return waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined)
+  return (waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined))?.item
 }
 
-/** Takes out all that waits at a site. */
-const takeWaiting = ({ waiting, waitingBulk }: Site): Composed[] => [...waiting.splice(0), ...waitingBulk.splice(0)]
+/** Takes out what waits at a site: all of it, or what is meant. */
+const takeWaiting = ({ waiting, waitingBulk }: Site, isMeant = (_: Composed) => true): Composed[] => [
+  ...waiting.remove(isMeant),
+  ...waitingBulk.remove(isMeant),
+]
 
 async function run(name: string, site: Site, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
   const attempt = new AbortController()
@@ -167,11 +171,8 @@ function begin(recipientId: number): Promise<void> {
 /** Who waits is taken out first, or he would have the connection of the first that is ended. */
 function cut(recipientIds: ReadonlySet<number>): void {
   for (const site of sites.values())
-    for (const line of [site.waiting, site.waitingBulk])
-      for (const composed of line.filter(({ job }) => recipientIds.has(job.recipientId))) {
-        line.splice(line.indexOf(composed), 1)
-        end(composed.job, { kind: 'dropped' })
-      }
+    for (const { job } of takeWaiting(site, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
+      end(job, { kind: 'dropped' })
   for (const recipientId of recipientIds) attempts.get(recipientId)?.abort()
 }
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { ManualClock } from '#platform/clock.ts'
 import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { type SmtpScript, startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
-import { oneTurn, openSession, optionsFor, WatchedClock } from './smtp-session.ts'
+import { oneTurn, openSession, optionsFor, transaction, WatchedClock } from './smtp-session.ts'
 
 /** What an attempt to connect ends with, and what the server saw. */
 async function attempt(script: SmtpScript, changes: Partial<SmtpConnectOptions> = {}) {
@@ -309,4 +309,31 @@ test('a connection that was not opened leaves no socket behind', async () => {
   for (let i = 0; i < 20; i++) await connectSmtp(optionsFor(address))
   while (open > 0) await oneTurn()
   await new Promise((resolve) => server.close(resolve))
+})
+
+const ABORTED = { kind: 'timeout', message: 'It took too long' } as const
+
+test('an attempt that is aborted while the server is silent ends there, with the failure that was asked for', async () => {
+  const abort = new AbortController()
+  await using server = await startScriptedSmtp({ ehlo: () => new Promise(() => undefined) })
+  const connecting = connectSmtp(optionsFor(server, { abort: { signal: abort.signal, failure: ABORTED } }))
+  await server.until(() => server.sessions[0]?.commands.length === 1)
+  abort.abort()
+  expect(await connecting).toEqual({ kind: 'failed', phase: 'ehlo', failure: ABORTED })
+  await server.until(() => server.session.closed)
+})
+
+test('an attempt that was aborted before it began leaves no connection', async () => {
+  await using server = await startScriptedSmtp()
+  const abort = { signal: AbortSignal.abort(), failure: ABORTED }
+  expect(await connectSmtp(optionsFor(server, { abort }))).toMatchObject({ kind: 'failed', failure: ABORTED })
+  await server.until(() => server.sessions.every(({ closed }) => closed))
+})
+
+test('an abort after the session has opened does nothing to it', async () => {
+  const abort = new AbortController()
+  await using server = await startScriptedSmtp()
+  await using client = await openSession(server, { abort: { signal: abort.signal, failure: ABORTED } })
+  abort.abort()
+  expect((await client.send(transaction())).kind).toBe('accepted')
 })
