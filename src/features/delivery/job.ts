@@ -54,6 +54,8 @@ export interface PreparedJob {
   readonly privateKeyPem: string
   /** Bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
+  /** Whether other recipients of the email get the same body, which is then in memory once. */
+  readonly isBodyShared: boolean
 }
 
 /** The job of a broadcast's email, which is to be rendered first. `render` rejects as the function of `createBroadcastRenderer` does. */
@@ -108,6 +110,7 @@ export function createJobBuilder(
           })
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
+      isBodyShared: email.tracked === 0 && email.broadcastId === null,
       privateKeyPem: domain.privateKeyPem,
       job: {
         recipientId,

@@ -1,80 +1,146 @@
 /**
- * @module Large messages and the memory budget: each is started once there is memory for it, in the order of their coming, bulk mail after all
- * other. Small ones pass by.
- * Never reads a message; it knows its size.
+ * @module Large messages and the memory budget: each is started once there is memory for it, accounts taking turns by size, bulk mail after all other.
+ * Small ones pass by. Recipients that share a body in one Worker share its memory. Never reads a message; it knows its size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
+import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import type { PreparedJob } from './job.ts'
 
-/** A composed and signed message, its source and its copy for the socket. */
-const MEMORY_FACTOR = 4
+/** A composed message, what it is made from, and what is on its way to the socket. */
+const MEMORY_FACTOR = 2
 const SMALL_MESSAGE_BYTES = 64 * 1024
+/** Of the memory budget: the rest is for requests, however slowly the servers take large messages. */
+const DELIVERY_FRACTION = 1 / 2
+/** Of the memory budget: an account that has as much begins no further message. */
+const ACCOUNT_FRACTION = 1 / 8
+
+export interface MemoryQueueOptions<T> {
+  readonly memory: MemoryBudget
+  readonly start: (owner: T, prepared: PreparedJob) => void
+  /** Whether the owner's mail gives way to that of others. */
+  readonly isBulk: (owner: T) => boolean
+  /** Index of the Worker that composes the owner's message. */
+  readonly workerOf: (owner: T) => number
+}
+
+interface Waiting<T> {
+  readonly owner: T
+  readonly prepared: PreparedJob
+  readonly body: string
+}
+
+/** A large body in memory. */
+interface HeldBody {
+  readonly name: string
+  readonly accountId: number
+  readonly bytes: number
+  readonly reservation: Reservation | undefined
+  owners: number
+}
 
 /** `T` says whose job it is, by identity. */
 export class MemoryQueue<T> {
-  readonly #memory: MemoryBudget
-  readonly #start: (owner: T, prepared: PreparedJob) => void
-  readonly #isBulk: (owner: T) => boolean
-  /** Large messages in work, with what each has of the budget. */
-  readonly #inWork = new Map<T, Reservation | undefined>()
-  /** Jobs for which there is no memory yet: oldest first, behind all others those of bulk mail. */
-  #waiting: { owner: T; prepared: PreparedJob; bytes: number }[] = []
+  readonly #options: MemoryQueueOptions<T>
+  readonly #bodies = new Map<string, HeldBody>()
+  readonly #bodyOf = new Map<T, HeldBody>()
+  #heldBytes = 0
+  readonly #waiting = new FairQueue<Waiting<T>>()
+  readonly #waitingBulk = new FairQueue<Waiting<T>>()
+  readonly #waitingOwners = new Set<T>()
 
-  /** @param isBulk whether the owner's mail gives way to that of others */
-  constructor(memory: MemoryBudget, start: (owner: T, prepared: PreparedJob) => void, isBulk: (owner: T) => boolean) {
-    this.#memory = memory
-    this.#start = start
-    this.#isBulk = isBulk
+  constructor(options: MemoryQueueOptions<T>) {
+    this.#options = options
   }
 
   /** Starts a job, now or when there is memory for it. */
   enter(owner: T, prepared: PreparedJob): void {
-    const { sizeBytes } = prepared
-    const bytes = sizeBytes <= SMALL_MESSAGE_BYTES ? 0 : sizeBytes * MEMORY_FACTOR
-    if (bytes > 0 && (this.#ahead(owner) > 0 || !this.#reserve(owner, bytes)))
-      this.#waiting.splice(this.#ahead(owner), 0, { owner, prepared, bytes })
-    else this.#start(owner, prepared)
-  }
-
-  /** How many of those who wait are started before a newcomer. */
-  #ahead(owner: T): number {
-    if (this.#isBulk(owner)) return this.#waiting.length
-    const firstBulk = this.#waiting.findIndex((other) => this.#isBulk(other.owner))
-    return firstBulk === -1 ? this.#waiting.length : firstBulk
+    const { start, isBulk } = this.#options
+    if (prepared.sizeBytes <= SMALL_MESSAGE_BYTES) {
+      start(owner, prepared)
+      return
+    }
+    const waiting = { owner, prepared, body: this.#bodyName(owner, prepared) }
+    const held = this.#bodies.get(waiting.body)
+    if (held) {
+      this.#start(waiting, held)
+      return
+    }
+    const queue = isBulk(owner) ? this.#waitingBulk : this.#waiting
+    queue.push(prepared.job.accountId, waiting, prepared.sizeBytes)
+    this.#waitingOwners.add(owner)
+    this.startWaiting()
   }
 
   /** Whose job has not been started yet. */
-  waiting(): Set<T> {
-    return new Set(this.#waiting.map(({ owner }) => owner))
+  waiting(): ReadonlySet<T> {
+    return new Set(this.#waitingOwners)
   }
 
   /** Gives the memory of a started job back. Who waits for it is started by `startWaiting`. */
   release(owner: T): void {
-    const reservation = this.#inWork.get(owner)
-    this.#inWork.delete(owner)
-    reservation?.release()
+    const body = this.#bodyOf.get(owner)
+    this.#bodyOf.delete(owner)
+    if (!body || --body.owners > 0) return
+    this.#bodies.delete(body.name)
+    this.#heldBytes -= body.bytes
+    body.reservation?.release()
   }
 
   /** Starts those for whom there is memory now. */
   startWaiting(): void {
-    while (this.#waiting[0]) {
-      const { owner, prepared, bytes } = this.#waiting[0]
-      if (!this.#reserve(owner, bytes)) return
-      this.#waiting.shift()
-      this.#start(owner, prepared)
-    }
+    let result: 'started' | 'full' | 'none'
+    do {
+      result = this.#startNext(this.#waiting)
+      if (result === 'none') result = this.#startNext(this.#waitingBulk)
+    } while (result === 'started')
   }
 
   /** Nobody who waits is started any more. */
   clear(): void {
-    this.#waiting = []
+    for (const queue of [this.#waiting, this.#waitingBulk]) queue.remove(() => true)
+    this.#waitingOwners.clear()
   }
 
-  /** Takes a large job's share of the memory budget. The only large one always goes: else a message larger than the budget never would. */
-  #reserve(owner: T, bytes: number): boolean {
-    const reservation = this.#memory.reserve(bytes)
-    if (!reservation && this.#inWork.size > 0) return false
-    this.#inWork.set(owner, reservation)
-    return true
+  #bodyName(owner: T, { job, isBodyShared }: PreparedJob): string {
+    return isBodyShared ? `${job.emailId} in ${this.#options.workerOf(owner)}` : `${job.emailId} for ${job.recipientId}`
+  }
+
+  #startNext(queue: FairQueue<Waiting<T>>): 'started' | 'full' | 'none' {
+    const isServable = (accountId: Owner) => !this.#hasItsShare(accountId)
+    const next = queue.peek(isServable)
+    if (!next) return 'none'
+    const held = this.#reserve(next)
+    if (!held) return 'full'
+    queue.shift(isServable)
+    this.#start(next, held)
+    // They cost no memory more.
+    for (const waiting of queue.remove(({ body }) => body === next.body)) this.#start(waiting, held)
+    return 'started'
+  }
+
+  #start({ owner, prepared }: Waiting<T>, body: HeldBody): void {
+    if (body.owners++ === 0) {
+      this.#bodies.set(body.name, body)
+      this.#heldBytes += body.bytes
+    }
+    this.#bodyOf.set(owner, body)
+    this.#waitingOwners.delete(owner)
+    this.#options.start(owner, prepared)
+  }
+
+  #hasItsShare(accountId: Owner): boolean {
+    let bytes = 0
+    for (const body of this.#bodies.values()) if (body.accountId === accountId) bytes += body.bytes
+    return bytes >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
+  }
+
+  /** Takes a body's share of the memory budget. The only large one always goes: else a message larger than the budget never would. */
+  #reserve({ body: name, prepared: { job, sizeBytes } }: Waiting<T>): HeldBody | undefined {
+    const { memory } = this.#options
+    const bytes = sizeBytes * MEMORY_FACTOR
+    const isWithin = this.#heldBytes + bytes <= memory.limitBytes * DELIVERY_FRACTION
+    const reservation = isWithin ? memory.reserve(bytes) : undefined
+    if (!reservation && this.#bodies.size > 0) return undefined
+    return { name, accountId: job.accountId, bytes, reservation, owners: 0 }
   }
 }

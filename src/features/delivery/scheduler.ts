@@ -83,14 +83,15 @@ export class DeliveryScheduler {
       onOver: (hand) => this.#leaveSite(hand),
       onDue: (lane, at) => this.#lanes.due(lane, at),
     })
-    this.#memoryQueue = new MemoryQueue(
-      app.memory,
-      (hand, { job, privateKeyPem }) => {
+    this.#memoryQueue = new MemoryQueue({
+      memory: app.memory,
+      start: (hand, { job, privateKeyPem }) => {
         this.#pool?.start(hand.worker, job, privateKeyPem, isBulkLane(hand.lane))
         this.#renderLine.leave(hand)
       },
-      (hand) => isBulkLane(hand.lane),
-    )
+      isBulk: (hand) => isBulkLane(hand.lane),
+      workerOf: (hand) => hand.worker,
+    })
   }
 
   /** Settles what a crash left, then starts the Workers and the queue. */

@@ -32,9 +32,14 @@ export const SendRequest = Type.Object(
     subject: Type.Optional(
       Nullable(Type.String(), 'Subject; needed unless a template gives it, and wins over it. At most 998 characters.'),
     ),
-    html_body: Type.Optional(Nullable(Type.String(), "HTML body, as it is; wins over the template's.")),
+    html_body: Type.Optional(
+      Nullable(Type.String(), "HTML body, as it is; wins over the template's. At most 2 MiB in UTF-8."),
+    ),
     text_body: Type.Optional(
-      Nullable(Type.String(), "Text body, as it is; wins over the template's. Made from the HTML when there is none."),
+      Nullable(
+        Type.String(),
+        "Text body, as it is; wins over the template's. Made from the HTML when there is none. At most 2 MiB in UTF-8.",
+      ),
     ),
     template_alias: Type.Optional(
       Nullable(Type.String(), 'Alias of a template, rendered for what subject, html_body and text_body leave out.'),

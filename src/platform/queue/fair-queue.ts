@@ -67,15 +67,14 @@ export class FairQueue<T> {
     return true
   }
 
-  /** Takes out the next item; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
+  /** The next item, which stays; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
+  peek(isServable: (owner: Owner) => boolean = () => true): T | undefined {
+    return this.#next(isServable)?.[1].waiting[0]?.item
+  }
+
+  /** Takes out the next item; the rest as `peek`. */
   shift(isServable: (owner: Owner) => boolean = () => true): Shifted<T> | undefined {
-    let next: [Owner, OwnerState<T>] | undefined
-    for (const [owner, state] of this.#owners) {
-      if (state.waiting.length === 0) {
-        // What he used is paid off: who is not known starts at the same time.
-        if (state.start <= this.#virtualTime) this.#owners.delete(owner)
-      } else if ((!next || state.start < next[1].start) && isServable(owner)) next = [owner, state]
-    }
+    const next = this.#next(isServable)
     if (!next) return undefined
     const [owner, state] = next
     const taken = state.waiting.shift()
@@ -90,7 +89,18 @@ export class FairQueue<T> {
     return { owner, ...taken }
   }
 
-  /** Puts an item that was taken out before all others of its owner, as if it had not been taken; no limit applies. */
+  #next(isServable: (owner: Owner) => boolean): [Owner, OwnerState<T>] | undefined {
+    let next: [Owner, OwnerState<T>] | undefined
+    for (const [owner, state] of this.#owners) {
+      if (state.waiting.length === 0) {
+        // What he used is paid off: who is not known starts at the same time.
+        if (state.start <= this.#virtualTime) this.#owners.delete(owner)
+      } else if ((!next || state.start < next[1].start) && isServable(owner)) next = [owner, state]
+    }
+    return next
+  }
+
+  /** Puts an item that was taken out before all others of its owner, for another turn; no limit applies. */
   putBack({ owner, item, cost }: Shifted<T>): void {
     const state = this.#stateOf(owner)
     state.start -= cost

@@ -3,6 +3,7 @@ import { createMailbox, deleteMailbox } from '#features/agent-mailboxes/mailboxe
 import { deleteMessage } from '#features/agent-mailboxes/messages.ts'
 import { replySubject, replyTo, threadHeaders } from '#features/agent-mailboxes/reply.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
@@ -261,6 +262,8 @@ describe('a reply is refused, and nothing is stored,', () => {
     const before = service.stored()
     const nobody = '00000000-0000-7000-8000-000000000000'
     expectRefusal(await api('POST', `${message}/reply`, {}), 422, 'validation_failed', 'text_body')
+    const tooLong = { ...BODY, html_body: 'x'.repeat(2 * MiB + 1) }
+    expectRefusal(await api('POST', `${message}/reply`, tooLong), 422, 'validation_failed', 'html_body')
     expectRefusal(
       await api('POST', `${message}/reply`, { text_body: '', html_body: null }),
       422,

@@ -2,38 +2,102 @@ import { expect, test } from 'bun:test'
 import type { PreparedJob } from '#features/delivery/job.ts'
 import { MemoryQueue } from '#features/delivery/memory-queue.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
+import { MiB } from '#platform/units.ts'
 
-const MiB = 1024 * 1024
+let ids = 0
 
-/** Only the size counts. */
-const ofSize = (sizeBytes: number): PreparedJob => ({ sizeBytes }) as PreparedJob
+/** Only this counts. */
+const jobOf = (sizeBytes: number, { accountId = ids, emailId = ids, isBodyShared = true } = {}): PreparedJob =>
+  ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
 
-test('large bulk messages have memory after all other large ones, in the order of their coming', () => {
+/** A queue that notes whom it starts; bulk mail and the second Worker are for those who are named so. */
+function startQueue(limitBytes: number) {
   const started: string[] = []
-  const queue = new MemoryQueue<string>(
-    new MemoryBudget(8 * MiB),
-    (owner) => started.push(owner),
-    (owner) => owner.startsWith('bulk'),
-  )
-  for (const owner of ['first', 'bulk1', 'second', 'bulk2', 'third']) queue.enter(owner, ofSize(2 * MiB))
-  queue.enter('small', ofSize(1000))
-  expect(started).toEqual(['first', 'small'])
-  for (const owner of ['first', 'second', 'third', 'bulk1']) {
+  const memory = new MemoryBudget(limitBytes)
+  const queue = new MemoryQueue<string>({
+    memory,
+    start: (owner) => started.push(owner),
+    isBulk: (owner) => owner.startsWith('bulk'),
+    workerOf: (owner) => (owner.endsWith('elsewhere') ? 1 : 0),
+  })
+  const end = (owner: string) => {
     queue.release(owner)
     queue.startWaiting()
   }
+  return { queue, memory, started, end }
+}
+
+test('large bulk messages have memory after all other large ones, in the order of their coming', () => {
+  const { queue, started, end } = startQueue(8 * MiB)
+  for (const owner of ['first', 'bulk1', 'second', 'bulk2', 'third']) queue.enter(owner, jobOf(2 * MiB))
+  queue.enter('small', jobOf(1000))
+  expect(started).toEqual(['first', 'small'])
+  for (const owner of ['first', 'second', 'third', 'bulk1']) end(owner)
   expect(started).toEqual(['first', 'small', 'second', 'third', 'bulk1', 'bulk2'])
 })
 
 test('a large message that finds only bulk mail waiting for memory is started at once if there is memory for it', () => {
-  const started: string[] = []
-  const queue = new MemoryQueue<string>(
-    new MemoryBudget(16 * MiB),
-    (owner) => started.push(owner),
-    (owner) => owner.startsWith('bulk'),
-  )
-  queue.enter('first', ofSize(2 * MiB))
-  queue.enter('bulk', ofSize(3 * MiB))
-  queue.enter('second', ofSize(2 * MiB))
+  const { queue, started } = startQueue(16 * MiB)
+  queue.enter('first', jobOf(2 * MiB))
+  queue.enter('bulk', jobOf(3 * MiB))
+  queue.enter('second', jobOf(2 * MiB))
   expect(started).toEqual(['first', 'second'])
+})
+
+test('accounts take turns for memory, so that who brings many large messages waits for his own', () => {
+  const { queue, started, end } = startQueue(8 * MiB)
+  for (let i = 0; i < 5; i++) queue.enter(`many ${i}`, jobOf(2 * MiB, { accountId: 1 }))
+  queue.enter('other', jobOf(2 * MiB, { accountId: 2 }))
+  expect(started).toEqual(['many 0'])
+  end('many 0')
+  end(started.at(-1) ?? '')
+  expect(started).toContain('other')
+})
+
+test('an account with an eighth of the memory in delivery begins nothing more, and leaves the rest to others, bulk mail too', () => {
+  const { queue, started, end } = startQueue(64 * MiB)
+  for (let i = 0; i < 4; i++) queue.enter(`slow ${i}`, jobOf(2 * MiB, { accountId: 1 }))
+  expect(started).toEqual(['slow 0', 'slow 1'])
+  queue.enter('other', jobOf(2 * MiB, { accountId: 2 }))
+  queue.enter('bulk', jobOf(2 * MiB, { accountId: 3 }))
+  expect(started).toEqual(['slow 0', 'slow 1', 'other', 'bulk'])
+  end('slow 0')
+  expect(started.at(-1)).toBe('slow 2')
+})
+
+test('deliveries have at most half of the memory, but for a message that is alone', () => {
+  const { queue, started, memory } = startQueue(16 * MiB)
+  for (let account = 1; account <= 5; account++) queue.enter(`a${account}`, jobOf(1 * MiB, { accountId: account }))
+  expect([started.length, memory.inUseBytes]).toEqual([4, 8 * MiB])
+  const alone = startQueue(16 * MiB)
+  alone.queue.enter('huge', jobOf(40 * MiB))
+  expect(alone.started).toEqual(['huge'])
+})
+
+test('recipients of one email have its memory together in each Worker, and give it back with the last of them', () => {
+  const { queue, started, memory, end } = startQueue(64 * MiB)
+  const email = { accountId: 1, emailId: 7 }
+  const job = () => jobOf(4 * MiB, email)
+  queue.enter('holds', jobOf(4 * MiB, { accountId: 1 }))
+  for (const owner of ['a', 'b', 'c elsewhere']) queue.enter(owner, job())
+  expect(started).toEqual(['holds'])
+  end('holds')
+  expect([started, memory.inUseBytes]).toEqual([['holds', 'a', 'b'], 8 * MiB])
+  queue.enter('d', job())
+  expect([started.at(-1), memory.inUseBytes]).toEqual(['d', 8 * MiB])
+  for (const owner of ['a', 'b', 'd']) {
+    expect(queue.waiting()).toEqual(new Set(['c elsewhere']))
+    end(owner)
+  }
+  expect([started.at(-1), memory.inUseBytes]).toEqual(['c elsewhere', 8 * MiB])
+  end('c elsewhere')
+  expect(memory.inUseBytes).toBe(0)
+})
+
+test('recipients whose bodies are their own have memory each', () => {
+  const { queue, memory } = startQueue(64 * MiB)
+  const email = { accountId: 1, emailId: 7, isBodyShared: false }
+  queue.enter('a', jobOf(2 * MiB, email))
+  queue.enter('b', jobOf(2 * MiB, email))
+  expect(memory.inUseBytes).toBe(8 * MiB)
 })

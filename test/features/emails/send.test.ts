@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
 
 let emails: EmailApi
 beforeAll(async () => {
@@ -212,6 +213,20 @@ describe('subject and body', () => {
     const { id } = await emails.accepted({ text_body: '', html_body: '<p>x</p>' })
     expect(await emails.detail(id)).toMatchObject({ html_body: '<p>x</p>', text_body: null })
   })
+
+  test.each(['html_body', 'text_body'])(
+    '%s may have 2 MiB in UTF-8, and one byte more is a 422 with the limit',
+    async (field) => {
+      const body = 'ü'.repeat(MiB)
+      const { id } = await emails.accepted({ [field]: body })
+      expect((await emails.detail(id))[field] === body).toBe(true)
+      const answer = await emails.send({ [field]: `${body}x` })
+      expectRefusal(answer, 422, 'validation_failed', field)
+      expect(JSON.stringify(answer.body)).toContain('at most 2097152 bytes')
+      const batch = await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL, { ...EMAIL, [field]: `${body}x` }] })
+      expect(JSON.stringify(batch.body)).toContain('at most 2097152 bytes')
+    },
+  )
 
   test('half a surrogate pair ends in a stored email or a 422, never in a 500', async () => {
     const answer = await emails.send({ subject: 'a \ud800 b', text_body: '\udfff', metadata: { a: '\ud83d' } })

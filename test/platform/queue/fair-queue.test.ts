@@ -82,6 +82,15 @@ test('items that are not wanted any more are taken out', () => {
   expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
 })
 
+test('to look at the next item changes no turn', () => {
+  const queue = new FairQueue<string>()
+  for (const item of ['a1', 'a2']) queue.push('a', item)
+  queue.push('b', 'b1')
+  for (let i = 0; i < 3; i++) expect(queue.peek()).toBe('a1')
+  expect(queue.peek((owner) => owner !== 'a')).toBe('b1')
+  expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
+})
+
 test('what is put back comes before all others of its owner, and costs once', () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2']) queue.push('a', item, 2)
