@@ -46,7 +46,10 @@ export class FairTurns {
     return this.runSteps(owner, { next: () => ({ done: true, value: piece() }) })
   }
 
-  /** Runs work that yields between its pieces. The works of one owner run one after the other, so at most one of them is half done. */
+  /**
+   * Runs work that yields between its pieces. Works of one owner run one after the other, so at most one of them is
+   * half done.
+   */
   runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#overload())

@@ -1,6 +1,7 @@
 /**
- * @module Content-Transfer-Encoding of parts that go out (RFC 2045 §6), in linear time whatever the part holds. Generators that yield between slices,
- * so that a large part does not hold the event loop. Deterministic: the encoding depends on the octets alone, so every attempt sends the same bytes.
+ * @module Content-Transfer-Encoding of outgoing parts (RFC 2045 §6), in linear time whatever the part holds. Generators
+ * that yield between slices, so that a large part does not block the event loop. Deterministic: the encoding depends on
+ * the octets alone, so every attempt sends the same bytes.
  */
 
 /** The body of one MIME part as it goes on the wire. */
@@ -37,7 +38,8 @@ IS_LITERAL[TAB] = 1
 IS_LITERAL[EQUALS] = 0
 
 /**
- * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of any kind become CRLF.
+ * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of
+ * any kind become CRLF.
  * @param utf8 well-formed
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
@@ -91,7 +93,7 @@ function base64Lines(block: Buffer): Buffer {
   return lines
 }
 
-/** Does something with one slice after the other. The loops over octets are functions of their own, since those of a generator are several times slower. */
+/** Runs a function over one slice after the other. Loops over octets are outside of generators, where they are slow. */
 function* inSlices(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
   for (let from = 0; from < text.length; from += SLICE_BYTES) {
     if (from > 0) yield
@@ -142,8 +144,8 @@ function normalise(text: Buffer, from: number, to: number, out: Buffer, outFrom:
 /** What decides on the encoding of a text with CRLF. */
 class Survey {
   /**
-   * It may go as it is. ASCII that may not: relays drop white space at line ends, mbox writers escape "From ", a boundary (`=_T`) must not occur in a
-   * body, and lines are kept short enough for any reader.
+   * Whether it may go as it is. ASCII that may not: relays drop white space at line ends, mbox writers escape "From ",
+   * a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
    */
   isSafe = true
   /** Octets that quoted-printable writes as three. */
@@ -192,7 +194,8 @@ class QuotedPrintable {
 
   constructor(text: Buffer, escapedCount: number) {
     const encodedBytes = text.length + escapedCount * 2
-    // A soft line break, and the escape of a "From " behind it, for every line that is as short as a long character makes it.
+    // A soft line break, and the escape of a "From " behind it, for each of the shortest lines: those before a character
+    // of four octets.
     const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
     this.#out = Buffer.allocUnsafe(encodedBytes + softLineCount * 5)
   }
