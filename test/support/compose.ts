@@ -1,4 +1,4 @@
-/** @module Whole messages for tests that are about something else than how they are sent: parts encoded, composed and joined in one go. */
+/** @module Composes whole messages in one go, for tests that are not about how they are sent. */
 import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
 import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 

@@ -28,18 +28,18 @@ export interface Attempt {
   readonly session: AttemptSession | undefined
 }
 
-/** What the recipients of one email have in common, made for the first of them. Empty at first. */
+/** What recipients of one email share; filled by the first of them. */
 export interface SharedBody {
   text?: EncodedPart | undefined
   html?: EncodedPart
   attachments?: readonly Attachment[]
-  /** Of the body that is all in common. */
+  /** Set when no part of the body is a recipient's own. */
   bodyHash?: string
 }
 
 /**
- * The signed message of a job, in pieces: the same job gives the same bytes. Yields between slices of its work, so that a large message does not hold
- * the sessions of others.
+ * Composes and signs the message of a job; the same job gives the same bytes. Yields between slices, so that a large
+ * message does not block the SMTP sessions of other accounts in this Worker.
  * @param shared of the email
  */
 export function* prepareMessage(
@@ -74,7 +74,7 @@ export function* prepareMessage(
   return [signatureFor(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }), header, ...body]
 }
 
-/** The text that was given, or that of the HTML as it was given: a text shows its links, and people read them. */
+/** The given text, or one made from the HTML before tracking: a text shows its links, and people read them. */
 function* textPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
   const text = sourceOf(job, content, 'text')
   if (text !== undefined) return yield* encodeText(text)
@@ -85,7 +85,7 @@ function* textPart(job: DeliverJob, content: ContentReader): Generator<void, Enc
   return yield* encodeText(Buffer.from(converted))
 }
 
-/** The HTML, for a tracked email its recipient's own. */
+/** The HTML; when tracked, it is the recipient's own. */
 function* htmlPart(
   job: DeliverJob,
   shared: SharedBody,

@@ -1,6 +1,7 @@
 /**
- * @module Large messages and the memory budget: each is started once there is memory for it, accounts taking turns by size, bulk mail after all other.
- * Small ones pass by. Recipients that share a body in one Worker share its memory. Never reads a message; it knows its size.
+ * @module Starts each large message once the memory budget has capacity for it: accounts take turns by size, bulk mail
+ * comes after all other. Small messages do not wait. Recipients that share a body in one Worker share its memory. Never
+ * reads a message; it knows its size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
@@ -9,9 +10,9 @@ import type { PreparedJob } from './job.ts'
 /** A composed message, what it is made from, and what is on its way to the socket. */
 const MEMORY_FACTOR = 2
 const SMALL_MESSAGE_BYTES = 64 * 1024
-/** Of the memory budget: the rest is for requests, however slowly the servers take large messages. */
+/** Of the memory budget; the rest is for requests, however slowly servers accept large messages. */
 const DELIVERY_FRACTION = 1 / 2
-/** Of the memory budget: an account that has as much begins no further message. */
+/** Of the memory budget; an account that holds as much starts no further message. */
 const ACCOUNT_FRACTION = 1 / 8
 
 export interface MemoryQueueOptions<T> {
@@ -44,8 +45,8 @@ export class MemoryQueue<T> {
   readonly #bodies = new Map<string, HeldBody>()
   readonly #bodyOf = new Map<T, HeldBody>()
   #heldBytes = 0
-  #waiting = new FairQueue<Waiting<T>>()
-  #waitingBulk = new FairQueue<Waiting<T>>()
+  readonly #waiting = new FairQueue<Waiting<T>>()
+  readonly #waitingBulk = new FairQueue<Waiting<T>>()
   readonly #waitingOwners = new Set<T>()
 
   constructor(options: MemoryQueueOptions<T>) {
@@ -97,8 +98,7 @@ export class MemoryQueue<T> {
 
   /** Nobody who waits is started any more. */
   clear(): void {
-    this.#waiting = new FairQueue()
-    this.#waitingBulk = new FairQueue()
+    for (const queue of [this.#waiting, this.#waitingBulk]) queue.remove(() => true)
     this.#waitingOwners.clear()
   }
 
@@ -114,7 +114,7 @@ export class MemoryQueue<T> {
     if (!held) return 'full'
     queue.shift(isServable)
     this.#start(next, held)
-    // They cost no memory more.
+    // They need no memory of their own.
     for (const waiting of queue.remove(({ body }) => body === next.body)) this.#start(waiting, held)
     return 'started'
   }
@@ -135,7 +135,7 @@ export class MemoryQueue<T> {
     return bytes >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
   }
 
-  /** Takes a body's share of the memory budget. The only large one always goes: else a message larger than the budget never would. */
+  /** Reserves memory for a body. The only large one always gets it: else a message above the budget would never go. */
   #reserve({ body: name, prepared: { job, sizeBytes } }: Waiting<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR

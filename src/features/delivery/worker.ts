@@ -44,9 +44,9 @@ const attempts = new Map<number, AbortController>()
 /** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
 const keys = new Map<number, KeyObject | string>()
 
-/** Composing, by account. That of broadcasts has turns of its own, so that an account's other mail does not wait behind it. */
+/** Composing takes turns by account; broadcasts have turns of their own, so the account's other mail does not wait. */
 const composing = new FairTurns({ clock: systemClock, overload: () => new Error('too much is composed') })
-/** Bodies of the emails with jobs here, and how many those are. */
+/** Shared bodies by email, with the number of jobs in flight here. */
 const bodies = new Map<number, { readonly shared: SharedBody; jobs: number }>()
 
 const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))

@@ -70,7 +70,7 @@ export interface DraftExtra {
 }
 
 const MOST_SUBJECT_CHARACTERS = 998
-/** Of text and HTML each: composing one takes tens of milliseconds then, and mail programs cut longer ones. */
+/** Of text and HTML each. So much takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
 const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
@@ -138,7 +138,8 @@ function bodyOf(field: 'html_body' | 'text_body', body: string | undefined): Buf
   if (bytes.length > MAX_BODY_BYTES)
     throw invalid(
       field,
-      `${field} must have at most ${MAX_BODY_BYTES} bytes in UTF-8; it has ${bytes.length}. Shorten it, or attach what is long as a file.`,
+      `${field} must have at most ${MAX_BODY_BYTES} bytes in UTF-8; it has ${bytes.length}. ` +
+        'Shorten it, or attach the long part as a file.',
     )
   return bytes
 }

@@ -97,12 +97,15 @@ export class FairQueue<T> {
     return true
   }
 
-  /** The next item, which stays; undefined when none waits. @param isServable leaves out owners who cannot be served now; they keep their turn */
+  /**
+   * The next item, without taking it out; undefined when none waits.
+   * @param isServable leaves out owners who cannot be served now; they keep their turn
+   */
   peek(isServable: (owner: Owner) => boolean = () => true): T | undefined {
     return this.#next(isServable)?.state.waiting[0]?.item
   }
 
-  /** Takes out the next item; the rest as `peek`. */
+  /** Takes out the item that `peek` returns. */
   shift(isServable: (owner: Owner) => boolean = () => true): Shifted<T> | undefined {
     const next = this.#next(isServable)
     const taken = next?.state.waiting.shift()

@@ -50,7 +50,10 @@ export class FairTurns {
     return this.#add(owner, once(piece), { isNew: true })
   }
 
-  /** Runs work that yields between its pieces. The works of one owner run one after the other, so at most one of them is half done. */
+  /**
+   * Runs work that yields between its pieces. Works of one owner run one after the other, so at most one of them is
+   * half done.
+   */
   runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
     return this.#add(owner, steps, { isNew: true })
   }

@@ -1,6 +1,7 @@
 /**
- * @module The hash of a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: white space at line ends is dropped, runs of it
- * become one blank, empty lines at the end are ignored. What has neither, such as base64, is hashed as it is, at the speed of SHA-256.
+ * @module Hashes a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: white space at line ends
+ * is dropped, runs of it become one space, empty lines at the end are ignored. What has neither, such as base64, is
+ * hashed without a copy, at the speed of SHA-256.
  */
 import { createHash } from 'node:crypto'
 

@@ -1,7 +1,8 @@
 /**
- * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock: the same message and key
- * always give the same bytes, so no t= and x= tags. Canonicalisation of fields is nodemailer's; the header is put together here because nodemailer's
- * own signer cannot name a field once more than it occurs. Never changes the message it is given and never talks to the network.
+ * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock:
+ * the same message and key always give the same bytes, so no t= and x= tags. Canonicalisation of fields is nodemailer's;
+ * the header is put together here because nodemailer's own signer cannot name a field once more than it occurs. Never
+ * changes the message it is given and never talks to the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
 import nodemailerSign from 'nodemailer/lib/dkim/sign'
@@ -63,9 +64,10 @@ export function signMessage(message: Uint8Array, options: SignOptions): Uint8Arr
 }
 
 /**
- * The DKIM-Signature field, with its CRLF, to stand before the first field of a message. Every instance of a signed field is signed, and From is
- * listed once more than it occurs, so that nobody can add another (RFC 6376 §8.15). Throws when the message has no From, the key is not RSA or a tag
- * value could not stand in a tag list: each is a bug of the caller.
+ * The DKIM-Signature field, with its CRLF, to stand before the first field of a message. Every instance of a signed
+ * field is signed, and From is listed once more than it occurs, so that nobody can add another (RFC 6376 §8.15). Throws
+ * when the message has no From, the key is not RSA or a tag value could not stand in a tag list: each is a bug of the
+ * caller.
  *
  * @param header with CRLF line ends
  * @param bodyHash of RelaxedBodyHash

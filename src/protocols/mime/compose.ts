@@ -1,7 +1,8 @@
 /**
- * @module Composes one message (RFC 5322, MIME) from encoded parts, with nodemailer's MailComposer for the header and the tree. Deterministic: the same
- * input gives the same bytes, so a retry sends what was sent before. Lines end in CRLF and have at most 998 octets; everything is 7-bit, except the
- * headers of a message with an SMTPUTF8 address. Never opens a file or a URL, never reads the clock, and has no place for a Bcc field.
+ * @module Composes one message (RFC 5322, MIME) from encoded parts, with nodemailer's MailComposer for the header and
+ * the tree. Deterministic: the same input gives the same bytes, so a retry sends what was sent before. Lines end in CRLF
+ * and have at most 998 octets; everything is 7-bit, except the headers of a message with an SMTPUTF8 address. Never opens
+ * a file or a URL, never reads the clock, and has no place for a Bcc field.
  *
  * What MailComposer does that its input does not show:
  * - Order: custom fields first, then From, To, Cc, Reply-To, Subject, Message-ID, Date, MIME-Version, Content-Type.
@@ -54,13 +55,13 @@ const FORBIDDEN_IN_VALUE = /[\r\n\0]/
 /** RFC 5322 §3.6.4, as far as it matters for the header's shape; the bound keeps the line under 998 octets. */
 const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
-/** `=_` can come out of neither quoted-printable nor base64, and no text that goes as it is has `=_T`: no body can hold a boundary. */
+/** No body can hold a boundary: `=_` comes out of neither quoted-printable nor base64, `=_T` is in no 7-bit part. */
 const BOUNDARY_PREFIX = '=_T'
 const LONG_WORD = /[^ \t]{900}/
 
 /**
- * The message without a DKIM signature; its body has the parts themselves, not copies. Throws when the input breaks a rule its type cannot state (an
- * unparsable mailbox, a line break in a field): a bug of the caller.
+ * The message without a DKIM signature; its body has the parts themselves, not copies. Throws when the input breaks a
+ * rule its type cannot state (an unparsable mailbox, a line break in a field): a bug of the caller.
  */
 export function composeMessage(input: ComposeInput): SerialisedMessage {
   if (!MESSAGE_ID.test(input.messageId)) throw new Error('the Message-ID is not of the form <id> in ASCII')

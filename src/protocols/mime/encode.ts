@@ -1,6 +1,7 @@
 /**
- * @module Content-Transfer-Encoding of parts that go out (RFC 2045 §6), in linear time whatever the part holds. Generators that yield between slices,
- * so that a large part does not hold the event loop. Deterministic: the encoding depends on the octets alone, so every attempt sends the same bytes.
+ * @module Content-Transfer-Encoding of outgoing parts (RFC 2045 §6), in linear time whatever the part holds. Generators
+ * that yield between slices, so that a large part does not block the event loop. Deterministic: the encoding depends on
+ * the octets alone, so every attempt sends the same bytes.
  */
 
 /** The body of one MIME part as it goes on the wire. */
@@ -37,16 +38,20 @@ IS_LITERAL[TAB] = 1
 IS_LITERAL[EQUALS] = 0
 
 /**
- * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of any kind become CRLF.
+ * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of
+ * any kind become CRLF.
  * @param utf8 well-formed
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
   const text = yield* withCrlf(asBuffer(utf8))
-  const { isSafe, escapedCount } = yield* survey(text)
+  const survey = new Survey()
+  yield* inSlices(text, (from, to) => survey.look(text, from, to))
+  const { isSafe, escapedCount } = survey
   if (isSafe) return { encoding: '7bit', pieces: text.length === 0 ? [] : [text] }
-  if (escapedCount * 2 <= text.length * BASE64_GROWTH)
-    return { encoding: 'quoted-printable', pieces: [yield* quotedPrintable(text, escapedCount)] }
-  return yield* encodeBase64([text])
+  if (escapedCount * 2 > text.length * BASE64_GROWTH) return yield* encodeBase64([text])
+  const writer = new QuotedPrintable(text, escapedCount)
+  yield* inSlices(text, (from, to) => writer.write(text, from, to))
+  return { encoding: 'quoted-printable', pieces: [writer.encoded] }
 }
 
 /** By which fraction base64 is longer than what it encodes, line breaks included. */
@@ -88,81 +93,129 @@ function base64Lines(block: Buffer): Buffer {
   return lines
 }
 
+/** Runs a function over one slice after the other. Loops over octets are outside of generators, where they are slow. */
+function* inSlices(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
+  for (let from = 0; from < text.length; from += SLICE_BYTES) {
+    if (from > 0) yield
+    run(from, Math.min(from + SLICE_BYTES, text.length))
+  }
+}
+
 /** The text with CRLF for every CR, LF and CRLF; the text itself when it has no other. */
 function* withCrlf(text: Buffer): Generator<void, Buffer> {
   let missing = 0
-  for (let i = 0; i < text.length; ) {
-    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++)
-      if (text[i] === LF ? text[i - 1] !== CR : text[i] === CR && text[i + 1] !== LF) missing++
-    if (i < text.length) yield
-  }
+  yield* inSlices(text, (from, to) => {
+    missing += countMissing(text, from, to)
+  })
   if (missing === 0) return text
   const normalised = Buffer.allocUnsafe(text.length + missing)
   let at = 0
-  for (let i = 0; i < text.length; ) {
-    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
-      const octet = text[i] ?? 0
-      if (octet === LF && text[i - 1] !== CR) normalised[at++] = CR
-      normalised[at++] = octet
-      if (octet === CR && text[i + 1] !== LF) normalised[at++] = LF
-    }
-    if (i < text.length) yield
-  }
+  yield* inSlices(text, (from, to) => {
+    at = normalise(text, from, to, normalised, at)
+  })
   return normalised
 }
 
-/**
- * What decides on the encoding of a text with CRLF. `isSafe`: it may go as it is. ASCII that may not: relays drop white space at line ends, mbox
- * writers escape "From ", a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
- */
-function* survey(text: Buffer): Generator<void, { isSafe: boolean; escapedCount: number }> {
-  let escapedCount = 0
-  let isSafe = true
-  let lineStart = 0
-  for (let i = 0; i < text.length; ) {
-    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
+/** How many CR and LF stand alone. */
+function countMissing(text: Buffer, from: number, to: number): number {
+  let missing = 0
+  let last = text[from - 1]
+  for (let i = from; i < to; i++) {
+    const octet = text[i]
+    if (octet === LF ? last !== CR : octet === CR && text[i + 1] !== LF) missing++
+    last = octet
+  }
+  return missing
+}
+
+function normalise(text: Buffer, from: number, to: number, out: Buffer, outFrom: number): number {
+  let at = outFrom
+  let last = text[from - 1]
+  for (let i = from; i < to; i++) {
+    const octet = text[i] ?? 0
+    if (octet === LF && last !== CR) out[at++] = CR
+    out[at++] = octet
+    if (octet === CR && text[i + 1] !== LF) out[at++] = LF
+    last = octet
+  }
+  return at
+}
+
+/** What decides on the encoding of a text with CRLF. */
+class Survey {
+  /**
+   * Whether it may go as it is. ASCII that may not: relays drop white space at line ends, mbox writers escape "From ",
+   * a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
+   */
+  isSafe = true
+  /** Octets that quoted-printable writes as three. */
+  escapedCount = 0
+  #lineStart = 0
+
+  look(text: Buffer, from: number, to: number): void {
+    let { isSafe, escapedCount } = this
+    let lineStart = this.#lineStart
+    for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
-      if (octet === CR) {
-        if (i - lineStart > MAX_LINE_LENGTH) isSafe = false
-        lineStart = i + 2
-      } else if (octet === LF) continue
-      else if (octet === EQUALS) {
+      if (octet === CR || octet === LF) {
+        if (octet === LF) lineStart = i + 1
+        continue
+      }
+      if (i - lineStart >= MAX_LINE_LENGTH) isSafe = false
+      if (octet === EQUALS) {
         escapedCount++
         if (text[i + 1] === UNDERSCORE && text[i + 2] === UPPER_T) isSafe = false
-      } else if (IS_LITERAL[octet] === 0 || isWhiteSpaceAtLineEnd(text, i) || (i === lineStart && isFrom(text, i))) {
+      } else if (
+        IS_LITERAL[octet] === 0 ||
+        isWhiteSpaceAtLineEnd(text, i, octet) ||
+        (i === lineStart && isFrom(text, i))
+      ) {
         escapedCount++
         isSafe = false
       }
     }
-    if (i < text.length) yield
+    this.isSafe = isSafe
+    this.escapedCount = escapedCount
+    this.#lineStart = lineStart
   }
-  if (text.length - lineStart > MAX_LINE_LENGTH) isSafe = false
-  return { isSafe, escapedCount }
 }
 
-const isWhiteSpaceAtLineEnd = (text: Buffer, at: number): boolean =>
-  (text[at] === SPACE || text[at] === TAB) && (at + 1 === text.length || text[at + 1] === CR)
+const isWhiteSpaceAtLineEnd = (text: Buffer, at: number, octet: number): boolean =>
+  (octet === SPACE || octet === TAB) && (at + 1 === text.length || text[at + 1] === CR)
 
 const isFrom = (text: Buffer, at: number): boolean =>
   text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
 
 /** Soft line breaks stand neither in an escape nor in a character: some readers decode line by line. */
-function* quotedPrintable(text: Buffer, escapedCount: number): Generator<void, Buffer> {
-  // A soft line break, and the escape of a "From " behind it, for every line that is as short as a long character makes it.
-  const softLineCount =
-    Math.ceil((text.length + escapedCount * 2) / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
-  const out = Buffer.allocUnsafe(text.length + escapedCount * 2 + softLineCount * 5)
-  let at = 0
-  let column = 0
-  for (let i = 0; i < text.length; ) {
-    for (const end = Math.min(i + SLICE_BYTES, text.length); i < end; i++) {
+class QuotedPrintable {
+  readonly #out: Buffer
+  #at = 0
+  #column = 0
+
+  constructor(text: Buffer, escapedCount: number) {
+    const encodedBytes = text.length + escapedCount * 2
+    // A soft line break, and the escape of a "From " behind it, for each of the shortest lines: those before a character
+    // of four octets.
+    const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
+    this.#out = Buffer.allocUnsafe(encodedBytes + softLineCount * 5)
+  }
+
+  get encoded(): Buffer {
+    return this.#out.subarray(0, this.#at)
+  }
+
+  write(text: Buffer, from: number, to: number): void {
+    const out = this.#out
+    let at = this.#at
+    let column = this.#column
+    for (let i = from; i < to; i++) {
       const octet = text[i] ?? 0
       if (octet === CR || octet === LF) {
         out[at++] = octet
         column = 0
         continue
       }
-      const isLiteral = IS_LITERAL[octet] === 1 && !isWhiteSpaceAtLineEnd(text, i)
+      const isLiteral = IS_LITERAL[octet] === 1 && !isWhiteSpaceAtLineEnd(text, i, octet)
       const width = isLiteral ? 1 : 3 * characterOctets(octet)
       if (column + width > MAX_LINE_LENGTH - 1) {
         out[at++] = EQUALS
@@ -170,7 +223,7 @@ function* quotedPrintable(text: Buffer, escapedCount: number): Generator<void, B
         out[at++] = LF
         column = 0
       }
-      if (isLiteral && !(column === 0 && isFrom(text, i))) {
+      if (isLiteral && (column > 0 || !isFrom(text, i))) {
         out[at++] = octet
         column++
       } else {
@@ -180,9 +233,9 @@ function* quotedPrintable(text: Buffer, escapedCount: number): Generator<void, B
         column += 3
       }
     }
-    if (i < text.length) yield
+    this.#at = at
+    this.#column = column
   }
-  return out.subarray(0, at)
 }
 
 const MAX_CHARACTER_OCTETS = 4

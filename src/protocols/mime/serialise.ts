@@ -1,6 +1,7 @@
 /**
- * @module Writes the tree that MailComposer laid out, with encoded parts in place of its leaves. MimeNode's own `build()` sends each part through a chain
- * of streams, with a turn of the event loop between the parts; that costs more than all the encoding. Never copies or encodes a part.
+ * @module Writes the tree that MailComposer laid out, with encoded parts in place of its leaves. MimeNode's own `build()`
+ * sends each part through a chain of streams, with a tick of the event loop between the parts; that costs more than all
+ * the encoding. Never copies or encodes a part.
  */
 import type MimeNode from 'nodemailer/lib/mime-node'
 import type { EncodedPart } from './encode.ts'

@@ -54,7 +54,7 @@ test('accounts take turns for memory, so that who brings many large messages wai
   expect(started).toContain('other')
 })
 
-test('an account with an eighth of the memory in delivery begins nothing more, and leaves the rest to others, bulk mail too', () => {
+test('an account that holds an eighth of the memory leaves the rest to others, bulk mail too', () => {
   const { queue, started, end } = startQueue(64 * MiB)
   for (let i = 0; i < 4; i++) queue.enter(`slow ${i}`, jobOf(2 * MiB, { accountId: 1 }))
   expect(started).toEqual(['slow 0', 'slow 1'])
