@@ -23,8 +23,22 @@ const sql = prepared((db) => ({
   tenant: db.prepare<{ id: number }, [number]>('SELECT coalesce(parent_id, id) AS id FROM accounts WHERE id = ?'),
 }))
 
-/** Row id of the account that an account takes turns as: its parent, or itself. */
-export const tenantOf = (db: Database, accountId: number): number => sql(db).tenant.get(accountId)?.id ?? accountId
+/** Of accounts that were asked for. A parent is for life, and a row id is never given again. */
+const tenants = new WeakMap<Database, Map<number, number>>()
+const MAX_CACHED_TENANTS = 100_000
+
+/** Row id of the account that an account takes turns as: its parent, or itself. Asked several times a request. */
+export function tenantOf(db: Database, accountId: number): number {
+  const known = tenants.get(db) ?? new Map<number, number>()
+  tenants.set(db, known)
+  const cached = known.get(accountId)
+  if (cached !== undefined) return cached
+  const found = sql(db).tenant.get(accountId)
+  if (!found) return accountId
+  if (known.size >= MAX_CACHED_TENANTS) known.clear()
+  known.set(accountId, found.id)
+  return found.id
+}
 
 /** A setting of 0 units a second is no limit. */
 export function createWorkBudget({

@@ -2,12 +2,12 @@
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { App } from '#features/app.ts'
 import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/received-parts.ts'
-import { giveWay } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { SLICE_FIELDS } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
@@ -195,14 +195,15 @@ export type ListedMessage = Static<typeof ListedMessage>
 
 /** Messages with the beginning of their bodies. 100 long ones take 100 ms, so others get a turn in between. */
 async function cutMessagesWire(
-  app: Pick<App, 'content'>,
+  app: Pick<App, 'content' | 'db' | 'turns'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
   mostBytes: number,
 ): Promise<ListedMessage[]> {
+  const owner = tenantOf(app.db, mailbox.accountId)
   const cut: ListedMessage[] = []
   for (const [index, message] of messages.entries()) {
-    if (index % MESSAGES_A_TURN === MESSAGES_A_TURN - 1) await giveWay()
+    if (index % MESSAGES_A_TURN === MESSAGES_A_TURN - 1) await app.turns.enter(owner, { isNew: false })
     cut.push(cutMessageWire(app, message, mailbox, mostBytes))
   }
   return cut
@@ -229,12 +230,18 @@ function cutMessageWire(
 }
 
 /** Messages of a list. */
-export const listedMessagesWire = (app: Pick<App, 'content'>, messages: readonly MailboxMessage[], mailbox: Mailbox) =>
-  cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_LIST)
+export const listedMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'turns'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_LIST)
 
 /** Messages of a conversation, which is read as a whole. */
-export const threadMessagesWire = (app: Pick<App, 'content'>, messages: readonly MailboxMessage[], mailbox: Mailbox) =>
-  cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_THREAD)
+export const threadMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'turns'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_THREAD)
 
 export const MessageQuery = Type.Object({
   ...SLICE_FIELDS,

@@ -4,13 +4,14 @@
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
+import { isStorageTrouble, type Tx, type WriteOptions } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { contactById } from '../contacts/find.ts'
 import { namedList } from '../contacts/lists.ts'
 import { broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
@@ -234,6 +235,9 @@ function roomFor(app: App, broadcast: Broadcast): number {
   return Math.min(most - counted, most * MOST_AHEAD - untried)
 }
 
+/** Many emails a write: it takes turns with those of other accounts. */
+const ownerOf = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: tenantOf(app.db, accountId) })
+
 /** Hands over the next recipients, if delivery has room. */
 async function feed(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise<Millis> {
   const room = roomFor(app, broadcast)
@@ -241,15 +245,18 @@ async function feed(app: App, broadcast: Broadcast, onMoved: OnMoved): Promise<M
   const rows = firstRecipients(app.db, broadcast.id, Math.min(SLICE, room))
   await requireDiskSpace(app)
   const subjects = await renderSubjects(app, broadcast, rows)
-  const isOver = await app.commit.write((tx) => {
-    const current = broadcastById(tx.db, broadcast.id)
-    if (!current || stateName(current.state) !== 'sending') return false
-    if (rows.length > 0) handOver(app, tx, current, rows, subjects)
-    if (current.error !== null) noteTrouble(app, tx, broadcast.id, null)
-    // While any waits to be tried it can be paused and cancelled.
-    if (rows.length > 0 || untriedOf(app, current) > 0) return false
-    return moveBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onMoved)
-  })
+  const isOver = await app.commit.write(
+    (tx) => {
+      const current = broadcastById(tx.db, broadcast.id)
+      if (!current || stateName(current.state) !== 'sending') return false
+      if (rows.length > 0) handOver(app, tx, current, rows, subjects)
+      if (current.error !== null) noteTrouble(app, tx, broadcast.id, null)
+      // While any waits to be tried it can be paused and cancelled.
+      if (rows.length > 0 || untriedOf(app, current) > 0) return false
+      return moveBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onMoved)
+    },
+    ownerOf(app, broadcast),
+  )
   if (isOver) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast handed over')
   return app.clock.now() + (rows.length > 0 ? 0 : LOOK_MS)
 }
@@ -365,19 +372,22 @@ async function takeBack(
   passes: Map<number, Pass>,
 ): Promise<Millis> {
   const operationId = broadcast.operationId ?? 0
-  const next = await app.commit.writeFromReserve((tx): Pass | 'tried' | undefined => {
-    const isBeingTried = () => sql(tx.db).processing.get(operationId) !== null
-    const { lookedAt, isLast } = passes.get(broadcast.id) ?? { lookedAt: 0, isLast: !isBeingTried() }
-    const emails = sql(tx.db).queued.all(operationId, lookedAt, TAKE_BACK_EMAILS)
-    const last = emails.at(-1)
-    takeEmailsBack(app, tx, broadcast, emails)
-    if (last) return { lookedAt: last.emailId, isLast }
-    if (removeRows(app, tx, broadcast) > 0) return { lookedAt, isLast }
-    if (isBeingTried()) return 'tried'
-    const from = to === 'cancelled' ? 'cancelling' : 'failing'
-    if (isLast) moveBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onMoved)
-    return undefined
-  })
+  const next = await app.commit.writeFromReserve(
+    (tx): Pass | 'tried' | undefined => {
+      const isBeingTried = () => sql(tx.db).processing.get(operationId) !== null
+      const { lookedAt, isLast } = passes.get(broadcast.id) ?? { lookedAt: 0, isLast: !isBeingTried() }
+      const emails = sql(tx.db).queued.all(operationId, lookedAt, TAKE_BACK_EMAILS)
+      const last = emails.at(-1)
+      takeEmailsBack(app, tx, broadcast, emails)
+      if (last) return { lookedAt: last.emailId, isLast }
+      if (removeRows(app, tx, broadcast) > 0) return { lookedAt, isLast }
+      if (isBeingTried()) return 'tried'
+      const from = to === 'cancelled' ? 'cancelling' : 'failing'
+      if (isLast) moveBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onMoved)
+      return undefined
+    },
+    ownerOf(app, broadcast),
+  )
   if (next === 'tried') return app.clock.now() + LOOK_AT_TRIED_MS
   // Only now that it is on disk: what a write that failed took back is looked at again.
   if (next) passes.set(broadcast.id, next)

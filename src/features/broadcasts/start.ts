@@ -11,6 +11,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { requireSending, sendingAccount, takeQuota } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import type { ContactList } from '../contacts/lists.ts'
 import { contactStatusCode } from '../contacts/status.ts'
@@ -135,8 +136,11 @@ export async function startBroadcast(
   requireFew(app.db, actor)
   const broadcastId = await insertFixing(app, actor, input, draft, streamId)
   try {
-    const total = await fixRecipients(app, broadcastId, { listId: input.list.id, streamId }, (fixed) =>
-      requireQuota(app, account, sandbox ? 0 : fixed, () => fixed),
+    const total = await fixRecipients(
+      app,
+      broadcastId,
+      { listId: input.list.id, streamId, owner: tenantOf(app.db, actor.accountId) },
+      (fixed) => requireQuota(app, account, sandbox ? 0 : fixed, () => fixed),
     )
     const warning = await tryBroadcast(app, actor.accountId, broadcastId, input)
     return await app.commit.write((tx) => begin(app, tx, actor, input, draft, { broadcastId, total, warning, also }))
@@ -252,7 +256,7 @@ async function insertFixing(
 async function fixRecipients(
   app: App,
   broadcastId: number,
-  { listId, streamId }: { readonly listId: number; readonly streamId: number },
+  { listId, streamId, owner }: { readonly listId: number; readonly streamId: number; readonly owner: number },
   requireRoom: (total: number) => Promise<void>,
 ): Promise<number> {
   const newest = sql(app.db).newestContact.get(listId)?.id ?? 0
@@ -265,6 +269,7 @@ async function fixRecipients(
     if (!piece || last === undefined) return total
     total += await app.commit.write(
       (tx) => sql(tx.db).fix.run(broadcastId, listId, active, from, last, coverageCode('all'), streamId).changes,
+      { owner },
     )
     await requireRoom(total)
     if (piece.n < SLICE) return total

@@ -21,6 +21,8 @@ export interface RouteRules {
   /** An absent body counts as `{}`, so that what is missing can be named. */
   readonly isBodyObject: boolean
   readonly checkQuery: Check | undefined
+  /** Whether the same request with the same key has the first answer again. */
+  readonly takesIdempotencyKey: boolean
   /** Whether it answers with a page of rows. */
   readonly isList: boolean
   readonly checkParams: Check | undefined
@@ -58,6 +60,7 @@ interface RouteHooks {
     readonly [OWNERS_ONLY]?: boolean
     readonly [CHANGES]?: boolean
     readonly [BODY_FORMAT]?: Format
+    readonly parameters?: readonly { readonly name?: string }[]
   }
 }
 
@@ -87,6 +90,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
       checkQuery: checkOfPart(opened(route.query), 'query', method, path),
+      takesIdempotencyKey: route.detail?.parameters?.some(({ name }) => name === 'Idempotency-Key') === true,
       isList: method === 'GET' && isSchema(route.query) && route.query['properties']?.per_page !== undefined,
       checkParams: checkOfPart(route.params, 'path', method, path),
       cutters: cuttersOf(route.response),

@@ -234,7 +234,6 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
         if (actor === undefined) throw unauthorized()
         if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
         context.actor = actor
-        fairness?.spendWork(actor, 1)
       }
       bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
         table.takesStream(request.method, path),
@@ -256,6 +255,11 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
+      if (fairness && context.actor !== undefined) {
+        // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
+        const take = rules.takesIdempotencyKey ? fairness.chargeWork : fairness.spendWork
+        take(context.actor as Actor, 1)
+      }
       const owner = fairness && context.actor !== undefined ? fairness.ownerOf(context.actor as Actor) : undefined
       if (isReading(request.method)) {
         if (!fairness || owner === undefined) return

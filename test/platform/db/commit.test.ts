@@ -59,6 +59,66 @@ const outcomes = async (writes: readonly Promise<string>[]): Promise<{ kept: str
 
 const codeOf = (error: unknown): unknown => (error instanceof AppError ? `${error.status} ${error.code}` : error)
 
+describe('writes of several owners', () => {
+  test('take turns by the time that they take, and those of one owner keep their order', async () => {
+    const clock = new ManualClock(0)
+    const committer = openCommitter({ clock })
+    const order: string[] = []
+    const write = (owner: number, name: string, tookMs: number) =>
+      committer.write(
+        () => {
+          order.push(name)
+          clock.advance(tookMs)
+        },
+        { owner },
+      )
+    await Promise.all([
+      ...['d1', 'd2', 'd3', 'd4'].map((name) => write(1, name, 8)),
+      ...['c1', 'c2', 'c3', 'c4'].map((name) => write(2, name, 2)),
+    ])
+    expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'c4', 'd2', 'd3', 'd4'])
+  })
+
+  test('end a group when it has taken 10 ms, however few they are', async () => {
+    const clock = new ManualClock(0)
+    const groups: number[] = []
+    let inGroup = 0
+    const committer = openCommitter({
+      clock,
+      flush: () => {
+        groups.push(inGroup)
+        inGroup = 0
+      },
+    })
+    await Promise.all(
+      Array.from({ length: 7 }, () =>
+        committer.write((tx) => {
+          inGroup++
+          tx.add('any', 1)
+          clock.advance(4)
+        }),
+      ),
+    )
+    expect(groups).toEqual([3, 3, 1])
+  })
+
+  test('are all on disk after a barrier, whoever owns them', async () => {
+    const clock = new ManualClock(0)
+    const committer = openCommitter({ clock })
+    for (const owner of [1, 2, undefined])
+      for (let i = 0; i < 3; i++)
+        void committer.write(
+          (tx) => {
+            tx.db.run('INSERT INTO notes (body) VALUES (?)', [`${owner} ${i}`])
+            clock.advance(20)
+          },
+          { owner },
+        )
+    await committer.barrier()
+    expect(bodies(committer.db)).toHaveLength(9)
+  })
+})
+
 describe('a group', () => {
   test('a throw undoes only its own write and rejects with the same error', async () => {
     const committer = openCommitter()

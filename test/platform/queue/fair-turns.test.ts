@@ -117,3 +117,58 @@ test('a pool that is full refuses the newest work of who has most, for who has l
   const outcomes = await Promise.allSettled(waiting)
   expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual(['a1', 'too much', 'b1'])
 })
+
+test('work of many steps runs in pieces of some milliseconds, between those of others', async () => {
+  const clock = new ManualClock(0)
+  const turns = new FairTurns({ clock, overload })
+  const order: string[] = []
+  let together = 0
+  const steps = turns.forEach(
+    'many',
+    [1, 2, 3, 4, 5],
+    (n) => {
+      order.push(`step ${n}`)
+      clock.advance(3)
+    },
+    (run) => {
+      together++
+      run()
+    },
+  )
+  const other = turns.run('other', () => order.push('other'))
+  await Promise.all([steps, other])
+  expect(order).toEqual(['step 1', 'step 2', 'other', 'step 3', 'step 4', 'step 5'])
+  expect(together).toBe(3)
+})
+
+test('work that has begun is not refused when its owner has too many pieces', async () => {
+  const turns = new FairTurns({ clock: new ManualClock(0), overload, maxPerOwner: 1 })
+  const outcomes = await Promise.allSettled([
+    turns.run(1, () => 'first'),
+    turns.run(1, () => 'refused'),
+    turns.resume(1, () => 'goes on'),
+    turns.enter(1, { isNew: false }).then(() => 'goes on too'),
+    turns.enter(1),
+  ])
+  expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
+    'first',
+    'too much',
+    'goes on',
+    'goes on too',
+    'too much',
+  ])
+})
+
+test('who enters has the rest of the turn of the event loop, and its time counts', async () => {
+  const clock = new ManualClock(0)
+  const turns = new FairTurns({ clock, overload })
+  const order: string[] = []
+  const enter = async (owner: string, name: string, tookMs: number) => {
+    await turns.enter(owner)
+    order.push(name)
+    clock.advance(tookMs)
+  }
+  const others = Array.from({ length: 4 }, (_, i) => enter('dear', `d${i + 1}`, 30))
+  await Promise.all([...others, enter('cheap', 'c1', 10), enter('cheap', 'c2', 10), enter('cheap', 'c3', 10)])
+  expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2', 'd3', 'd4'])
+})
