@@ -62,7 +62,7 @@ function isOwnAddress(address: string): boolean {
   own.addAddress('::', 'ipv6')
   // Asked each time: addresses come and go while the service runs.
   for (const { address: local, family } of Object.values(networkInterfaces()).flatMap((found) => found ?? [])) {
-    own.addAddress(local.replace(/%.*$/, ''), family === 'IPv6' ? 'ipv6' : 'ipv4')
+    own.addAddress(local.split('%', 1)[0] ?? '', family === 'IPv6' ? 'ipv6' : 'ipv4')
   }
   return own.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 }

@@ -49,7 +49,7 @@ export type Unanswered = {
 /** Asks once. Never rejects; an aborted signal is a failure. */
 export async function ask(config: LlmConfig, question: Question): Promise<Answered | Unanswered> {
   try {
-    const response = await fetch(`${config.llmUrl.replace(/\/+$/, '')}/chat/completions`, {
+    const response = await fetch(`${config.llmUrl.replace(/(?<!\/)\/+$/, '')}/chat/completions`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',

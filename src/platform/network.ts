@@ -11,7 +11,7 @@ export const networkOf = (address: string): string => networksOf(address)[0] ?? 
  * (RFC 6177 §2), so that whoever has one of those does not have the limits of 256 or 65,536 networks. Takes what a socket says.
  */
 export function networksOf(address: string): readonly string[] {
-  const text = address.toLowerCase().replace(/%.*$/, '')
+  const text = (address.split('%', 1)[0] ?? '').toLowerCase()
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(text)
   if (mapped?.[1] !== undefined) return [mapped[1]]
   if (!text.includes(':')) return [text]

@@ -100,7 +100,7 @@ function adviceOn(error: string, program: Command, [name]: readonly string[]): s
 function plainer(error: string, program: Command, [name, given]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   const isMeant = command?.commands.length === 0 && given !== undefined && !given.startsWith('-')
-  return isMeant && /too many arguments for .* Expected 0 arguments/.test(error)
+  return isMeant && /too many arguments for .{0,200} Expected 0 arguments/.test(error)
     ? `error: unknown command '${name} ${given}'\n(Did you mean ${name}?)\n`
     : error
 }

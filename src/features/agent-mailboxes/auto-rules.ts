@@ -30,7 +30,7 @@ export type AutoReplyDecision =
 
 /** Local parts that RFC 3834 §2 and custom reserve for programs. */
 const PROGRAM =
-  /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|owner-.*|.*-owner|.*-request|.*-relay|bounces?|bounces?[-+=].*|.*[-+.]bounces?|(?:.*[-_.+])?(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+].*)?|auto-?(?:reply|responder|mailer)|notifications?)$/
+  /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|bounces?|auto-?(?:reply|responder|mailer)|notifications?)$|^owner-|-(?:owner|request|relay)$|^bounces?[-+=]|[-+.]bounces?$|(?:^|[-_.+])(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+]|$)/
 
 /** As protocols/address/verp.ts makes them; of whichever service. */
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/

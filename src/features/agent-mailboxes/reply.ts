@@ -73,7 +73,7 @@ function shortened([first, ...rest]: readonly string[]): readonly string[] {
 
 /** The subject of an answer: "Re: " once, whatever the message has (RFC 5322 §3.6.5). */
 export function replySubject(subject: string): string {
-  const bare = headerText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\])?\s*:\s*)+/i, '')
+  const bare = headerText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\]\s*)?:\s*)+/i, '')
   return `Re: ${bare === '' ? '(no subject)' : bare}`
 }
 

@@ -30,7 +30,7 @@ const BY_TEXT: readonly (readonly [Pick<RegExp, 'test'>, BounceCategory])[] = [
   [/\b(?:dkim|dmarc|spf|unauthenticated|not authenticated|sender id)\b/i, 'authentication'],
   [/\b(?:blocked|block ?list|black ?list|denylist|dnsbl|rbl|spamhaus|reputation|poor rep)/i, 'reputation'],
   [/\b(?:spam|unsolicited|junk|virus|malware|phish)/i, 'spam_content'],
-  [/\b(?:rate|too many|throttl|try again later|exceeded.*(?:connections|messages))/i, 'rate_limited'],
+  [/\b(?:rate|too many|throttl|try again later|exceeded.{0,200}(?:connections|messages))/i, 'rate_limited'],
   [
     /\b(?:over ?quota|quota exceeded|exceeded (?:\S+ )?(?:disk )?quota|mail ?box (?:is )?full|insufficient (?:system )?storage)/i,
     'mailbox_full',
@@ -43,7 +43,7 @@ const BY_TEXT: readonly (readonly [Pick<RegExp, 'test'>, BounceCategory])[] = [
   ],
   [{ test: isUnknownMailbox }, 'invalid_recipient'],
   [/\brelay(?:ing)? (?:access )?(?:denied|not permitted)|\bunable to relay\b/i, 'relay_denied'],
-  [/\b(?:too large|size limit|exceeds.*size)/i, 'message_too_large'],
+  [/\b(?:too large|size limit|exceeds.{0,200}size)/i, 'message_too_large'],
 ]
 
 /** Subject and detail of the enhanced code, RFC 3463 §3. */

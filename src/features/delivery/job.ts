@@ -173,4 +173,4 @@ function hasUtf8Address(mailboxes: string): boolean {
 }
 
 const NON_ASCII = /[^\p{ASCII}]/u
-const ADDRESS = /[^\s<>,"]+@[^\s<>,"]+/g
+const ADDRESS = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g

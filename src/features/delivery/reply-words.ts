@@ -95,7 +95,7 @@ const OTHERWISE = anyOf(
 )
 
 /** Exchange Online of an address that its directory does not have. */
-const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.*\bAS\(201806281\)/i
+const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
 
 /** Cisco's appliances of an address that their directory does not have. */
 const CISCO_DIRECTORY = /#5\.1\.0 address rejected/i

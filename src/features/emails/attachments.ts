@@ -48,7 +48,7 @@ export function attachmentsOf(request: SendRequest, mostBytes: number): DraftAtt
 
 /** What stands after the last dot, without the dots and spaces behind it, which Windows drops; empty when there is no dot. */
 function extensionOf(filename: string): string {
-  const name = filename.replace(/[.\s]+$/, '')
+  const name = filename.replace(/(?<![.\s])[.\s]+$/, '')
   return name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : ''
 }
 

@@ -49,7 +49,7 @@ export function inboundPayload(
 
 /** Where the API gives an attachment's content, to whoever has a key. */
 const attachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
-  `${config.publicUrl.replace(/\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
+  `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
 
 function cut(body: string | null): { readonly body: string | null; readonly isCut: boolean } {
   if (body === null || body.length <= MOST_BODY_CHARACTERS) return { body, isCut: false }

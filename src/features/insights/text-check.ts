@@ -24,7 +24,7 @@ export const plain = (text: string): string =>
 
 const NUMBER = /\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?/g
 // Some programs take an ideographic full stop for a dot.
-const HOST = /[\p{L}\p{N}_-]+[.\u3002]\p{L}{2,}|\s\.\p{L}/u
+const HOST = /[\p{L}\p{N}_-][.\u3002]\p{L}{2}|\s\.\p{L}/u
 const MARKUP = /[<>@`|\\[\]{}]|:\/\/|\bwww\.|\b(?:javascript|data|mailto|vbscript|file|https?):/i
 /** Numbers in words, of which nothing can be checked. One is left out: it is more often no number. */
 const NUMBER_WORD =

@@ -54,4 +54,4 @@ export const hashOfLinkToken = (token: string): Uint8Array | undefined =>
   TOKEN.test(token) ? sha256(token) : undefined
 
 export const linkTo = ({ publicUrl }: Config, path: string, token?: string): string =>
-  `${publicUrl.replace(/\/+$/, '')}${path}${token === undefined ? '' : `?token=${token}`}`
+  `${publicUrl.replace(/(?<!\/)\/+$/, '')}${path}${token === undefined ? '' : `?token=${token}`}`

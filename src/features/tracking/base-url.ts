@@ -1,7 +1,7 @@
 /** @module Under which URL the links of a message are tracked. */
 
 /** The service's own URL without a slash at its end. */
-export const ownUrl = (publicUrl: string): string => publicUrl.replace(/\/+$/, '')
+export const ownUrl = (publicUrl: string): string => publicUrl.replace(/(?<!\/)\/+$/, '')
 
 /**
  * The base of tracked links: the tracking host of the sending domain with the scheme and port of the public URL, else the public URL itself.

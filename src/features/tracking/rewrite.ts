@@ -119,7 +119,8 @@ function targetOf(href: string, { ownUrls }: Tracking): string | undefined {
 }
 
 /** As a browser reads it, which has no NUL any more (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
-const withoutBlanks = (url: string): string => url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|[\x01- ]+$/g, '')
+const withoutBlanks = (url: string): string =>
+  url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|(?<![\x01- ])[\x01- ]+$/g, '')
 
 /** The pages that recipients get from us: tracked links and pixels, and unsubscribing. */
 const isOwnPage = (href: string, ownUrl: string): boolean =>

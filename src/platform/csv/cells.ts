@@ -16,9 +16,9 @@ export function delimiterOf(firstLine: string): Delimiter {
  * makes it text, also before one that has some already, so that an import can take exactly one away again.
  */
 const CELL_BEGINS = String.raw`(?<=^|[,;|\t\r\n])`
-// Before the sign of a formula spreadsheets pass over quotes, white space and characters that nobody sees. The three that begin a cell themselves are not
-// among them, so that each run of these is read once.
-const PASSED_OVER = String.raw`(?:(?![\t\r\n])[\s'"\p{Cc}\p{Cf}])`
+// Before the sign of a formula spreadsheets pass over quotes, white space and characters that nobody sees. Those that begin a cell are not among them, so
+// that each run of these is read once.
+const PASSED_OVER = String.raw`[\0-\x08\v\f\x0e-\x20'"\x7f-\xa0\p{Zs}\p{Cf}\u2028\u2029]`
 const FORMULA_FOLLOWS = String.raw`(?=${PASSED_OVER}*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
 const FORMULA = new RegExp(`${CELL_BEGINS}${FORMULA_FOLLOWS}`, 'gu')
 const ESCAPED = new RegExp(`${CELL_BEGINS}'${FORMULA_FOLLOWS}`, 'gu')

@@ -123,7 +123,7 @@ function exponential(number: number, digits: number, type: string): string {
 function general(number: number, digits: number, type: string): string {
   const precision = Math.max(1, digits)
   const exponent = number === 0 ? 0 : Number(number.toExponential(precision - 1).split('e')[1])
-  const trimmed = (text: string): string => (text.includes('.') ? text.replace(/\.?0+(?=e|E|$)/, '') : text)
+  const trimmed = (text: string): string => (text.includes('.') ? text.replace(/\.?(?<!0)0+(?=e|E|$)/, '') : text)
   if (exponent < -4 || exponent >= precision) return trimmed(exponential(number, precision - 1, type))
   return trimmed(number.toFixed(Math.min(100, precision - 1 - exponent)))
 }

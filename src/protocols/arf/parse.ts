@@ -101,7 +101,7 @@ const addressesIn = (value: string): string[] =>
   value
     .split(/[\s<>,;:"()[\]\0-\x1f\x7f-\x9f]+/)
     // One may quote an address, and may stand in one.
-    .map((word) => word.replace(/^'+|'+$/g, ''))
+    .map((word) => word.replace(/^'+|(?<!')'+$/g, ''))
     .filter((word) => word.length <= MOST_NAME_CHARACTERS && /^[^@]+@[^@]+$/.test(word))
     .filter((word) => !REDACTED.test(word.slice(0, word.indexOf('@')).toLowerCase()))
     .slice(0, MOST_FIELDS)

@@ -290,7 +290,7 @@ function evaluated(
 }
 
 /** For comparing: A-labels in lower case, without the root. */
-const bare = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/\.+$/, '')
+const bare = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/(?<!\.)\.+$/, '')
 
 const isSameOrBelow = (domain: string, parent: string): boolean =>
   parent !== '' && (domain === parent || domain.endsWith(`.${parent}`))

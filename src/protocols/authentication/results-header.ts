@@ -84,7 +84,7 @@ export function isForgedResult(name: string, value: string, hostname: string): b
 }
 
 const comparable = (host: string): string => {
-  const text = host.replace(/\.+$/, '')
+  const text = host.replace(/(?<!\.)\.+$/, '')
   return (toALabels(text) ?? text).toLowerCase()
 }
 

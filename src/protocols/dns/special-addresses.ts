@@ -76,7 +76,7 @@ export function mayConnectTo(ip: string, special: boolean | 'loopback'): boolean
 /** The eight groups of a valid IPv6 address without a zone. */
 export function ipv6Groups(ip: string): number[] {
   // An IPv4 tail, as in ::ffff:192.0.2.1, is two groups.
-  const hex = ip.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, a, b, c, d) => {
+  const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
     const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
     return `${group(a, b)}:${group(c, d)}`
   })

@@ -160,7 +160,7 @@ interface Finding {
 
 /** A reply that refuses: at the beginning of a line or where it is quoted. */
 const REPLY =
-  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)$/i
+  /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
 
 /** What lines say of one address, or all lines of the message. */
 function findingOf(lines: readonly string[]): Finding {
@@ -196,14 +196,14 @@ const cut = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, 
 const ADDRESS = /[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255}/g
 
 const addressesIn = (text: string): string[] =>
-  (text.match(ADDRESS) ?? []).map((address) => address.replace(/[.?!]+$/, '')).slice(0, MOST_RECIPIENTS)
+  (text.match(ADDRESS) ?? []).map((address) => address.replace(/(?<![.?!])[.?!]+$/, '')).slice(0, MOST_RECIPIENTS)
 
 /** `<bob@example.net>:`, `  bob@example.net`, `To: bob@example.net ...` */
 const STARTING =
   /^[\s>*•·-]{0,20}(?:[\p{L} -]{1,30}: ?)?[<"'(]{0,2}(?<address>[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})(?![^\s<>()[\]"'`,;:])[>"')]{0,2}(?<rest>.*)$/u
 
 const startingAddress = (line: string): string | undefined =>
-  line.includes('@') ? STARTING.exec(line)?.groups?.['address']?.replace(/\.+$/, '') : undefined
+  line.includes('@') ? STARTING.exec(line)?.groups?.['address']?.replace(/(?<!\.)\.+$/, '') : undefined
 
 function recipientsOf(
   explanation: readonly string[],

@@ -68,6 +68,17 @@ describe('signing in', () => {
     expect((await ask(service.url, 'GET', '/v1/account', undefined, plain)).status).toBe(401)
   })
 
+  test('a Cookie header that is too long is a 431 that says so, before anything looks at it', async () => {
+    await using service = await createService()
+    const { url } = service
+    for (const path of ['/v1/account', '/login']) {
+      const answer = await ask(url, 'GET', path, undefined, { cookie: `a${'\t'.repeat(12_000)}x` })
+      expect([path, answer.status]).toEqual([path, 431])
+      expect(JSON.stringify(answer.body)).toContain('The Cookie header must have at most 8192 characters')
+    }
+    expect((await ask(url, 'GET', '/healthz', undefined, { cookie: 'x'.repeat(12_000) })).status).toBe(200)
+  })
+
   test('gives one and the same answer whatever is wrong or missing', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { app, actor } = service

@@ -1,0 +1,88 @@
+/**
+ * @module Whether the time of a regular expression grows faster than its input: what recheck finds in the expression, and what the engine takes for hostile
+ * texts of growing length.
+ */
+import { check } from 'recheck'
+import type { FoundRegex } from './find.ts'
+
+export type Verdict =
+  | { readonly kind: 'linear' }
+  /** `attack`: the text that shows it. */
+  | { readonly kind: 'grows'; readonly attack: string }
+
+const ANALYSIS_TIMEOUT_MS = 30_000
+const LINEAR: Verdict = { kind: 'linear' }
+
+/** Lengths of hostile texts, each four times the one before. */
+const LENGTHS = [1024, 4096, 16_384, 65_536]
+/** For the shortest text: more is neither linear nor quadratic. */
+const MAX_SHORT_MS = 200
+/** A shorter time is noise. */
+const NOTICEABLE_MS = 10
+/** Of four times the text: a linear expression takes 4 times, a quadratic one 16 times as long. */
+const MAX_GROWTH = 9
+const RUNS = 3
+
+/**
+ * What recheck finds, if the engine shows it: recheck takes a bounded repetition such as `{1,64}` for one that grows. What it cannot decide is decided by the
+ * engine alone.
+ */
+export async function analyse(regex: FoundRegex): Promise<Verdict> {
+  const result = await check(regex.source, regex.flags, { timeout: ANALYSIS_TIMEOUT_MS })
+  if (result.status === 'safe') return LINEAR
+  const { pumps, suffix } = result.status === 'vulnerable' ? result.attack : { pumps: [], suffix: '' }
+  const found = pumps.map(({ prefix, pump }) => ({ prefix, pump, suffix }))
+  return measure(regex, [...found, ...attacksOf(regex)])
+}
+
+interface Attack {
+  readonly prefix: string
+  readonly pump: string
+  readonly suffix: string
+}
+
+/** Runs of what the expression names itself, and of what many expressions repeat. */
+export function attacksOf({ source }: FoundRegex): Attack[] {
+  const words = source.match(/[\p{L}\p{N}]+(?: [\p{L}\p{N}]+)*/gu) ?? []
+  const signs = source.match(/[^\p{L}\p{N}\s\\]/gu) ?? []
+  const pumps = new Set([' ', '\t', '\n', 'a', '0', '.', '/', '-', 'a@', 'a.', '<', '"', ...signs, ...words])
+  return [...pumps].slice(0, MAX_PUMPS).map((pump) => ({ prefix: '', pump, suffix: '\0\n\0' }))
+}
+
+const MAX_PUMPS = 60
+
+/** Whether the engine takes more than linear time for one of these attacks. */
+export function measure({ source, flags }: FoundRegex, attacks: readonly Attack[]): Verdict {
+  const regex = new RegExp(source, flags)
+  const grows = attacks.find((attack) => isGrowing(regex, attack))
+  return grows ? { kind: 'grows', attack: JSON.stringify(grows) } : LINEAR
+}
+
+/** Twice in a row: once happens where the engine leaves its compiled code for its interpreter, which is slower by a factor. */
+function isGrowing(regex: RegExp, attack: Attack): boolean {
+  const times: number[] = []
+  for (const length of LENGTHS) {
+    times.push(timeOf(regex, attack, length))
+    if ((times[0] ?? 0) > MAX_SHORT_MS) return true
+    const [earlier = 0, before = 0, now = 0] = times.slice(-3)
+    if (times.length > 2 && now > NOTICEABLE_MS && now > before * MAX_GROWTH && before > earlier * MAX_GROWTH)
+      return true
+  }
+  return false
+}
+
+/** The shortest time of the processor of some runs, in milliseconds: that does not depend on what else the machine does. */
+function timeOf(regex: RegExp, { prefix, pump, suffix }: Attack, length: number): number {
+  const text = `${prefix}${pump.repeat(Math.ceil(length / pump.length))}${suffix}`
+  let shortest = Number.POSITIVE_INFINITY
+  for (let run = 0; run < RUNS; run++) {
+    const before = process.cpuUsage()
+    // As it is used: all matches, or the first.
+    if (regex.global) text.replace(regex, '')
+    else regex.exec(text)
+    const { user, system } = process.cpuUsage(before)
+    shortest = Math.min(shortest, (user + system) / 1000)
+    if (shortest < 1) break
+  }
+  return shortest
+}

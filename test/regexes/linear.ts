@@ -1,0 +1,11 @@
+/** @module Expressions whose analysis takes long, and found them linear: `bun scripts/regexes.ts` writes linear.json, and the test reads it. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FoundRegex } from './find.ts'
+
+export const LINEAR_FILE = join(import.meta.dir, 'linear.json')
+
+export const textOf = ({ source, flags }: FoundRegex): string => `/${source}/${flags}`
+
+/** What of these was analysed before. */
+export const knownLinear = (): string[] => JSON.parse(readFileSync(LINEAR_FILE, 'utf8')) as string[]

@@ -1,0 +1,71 @@
+import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { BUILT_LATER, type OutsideRegexes, outsideRegexes } from './all.ts'
+import { analyse, attacksOf, measure } from './analyse.ts'
+import type { FoundRegex } from './find.ts'
+import { knownLinear, textOf } from './linear.ts'
+
+// Some expressions take the analysis a second each.
+setDefaultTimeout(300_000)
+
+let found: OutsideRegexes
+beforeAll(async () => {
+  found = await outsideRegexes()
+})
+
+const named = (regex: FoundRegex, attack: string) => `${regex.place} ${textOf(regex)} grows with ${attack}`
+
+describe('every regular expression that meets text from outside', () => {
+  test('is found: literals, and those built on import; the others were read', () => {
+    expect(found.regexes.length).toBeGreaterThan(400)
+    expect(found.builtLater).toEqual(Object.keys(BUILT_LATER).toSorted())
+  })
+
+  test('takes linear time for hostile texts of growing length', () => {
+    const growing = found.regexes.flatMap((regex) => {
+      const verdict = measure(regex, attacksOf(regex))
+      return verdict.kind === 'grows' ? [named(regex, verdict.attack)] : []
+    })
+    expect(growing).toEqual([])
+  })
+
+  test('is linear to an analysis of the expression (once it is: bun scripts/regexes.ts)', async () => {
+    const known = new Set(knownLinear())
+    const growing: string[] = []
+    for (const regex of found.regexes) {
+      if (known.has(textOf(regex))) continue
+      const verdict = await analyse(regex)
+      if (verdict.kind === 'grows') growing.push(named(regex, verdict.attack))
+    }
+    expect(growing).toEqual([])
+  })
+
+  test('is in linear.json only while it is in the sources', () => {
+    const texts = new Set(found.regexes.map(textOf))
+    expect(knownLinear().filter((text) => !texts.has(text))).toEqual([])
+  })
+})
+
+describe('the analysis and the measurement', () => {
+  const regex = (source: string, flags = ''): FoundRegex => ({ place: 'here:1', source, flags })
+
+  test.each([
+    ['^\\s*(?:|0|off|no|false)\\s*$', 'i'],
+    ['^[ \\t]+|[ \\t]+$', 'g'],
+    ['\\/+$', ''],
+    ['(\\d+)\\.(\\d+)$', ''],
+    ['^(a+)+$', ''],
+    ['<a.*b.*>', 's'],
+  ])('find /%s/%s, which grows', async (source, flags) => {
+    const { kind } = await analyse(regex(source, flags))
+    expect(kind).toBe('grows')
+  })
+
+  test.each([
+    ['(?<!\\/)\\/+$', ''],
+    ['^(?:a|b)+$', ''],
+    ['[\\p{L}]{1,64}@[\\p{L}.-]{1,253}', 'gu'],
+    ['^[[\\p{L}]--[a-z]]+$', 'v'],
+  ])('let /%s/%s pass, which does not', async (source, flags) => {
+    expect(await analyse(regex(source, flags))).toEqual({ kind: 'linear' })
+  })
+})
