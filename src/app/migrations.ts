@@ -6,6 +6,7 @@ import mailComesIn from '../../migrations/0002_mail_comes_in.sql' with { type: '
 import listsAndTemplates from '../../migrations/0003_lists_and_templates.sql' with { type: 'text' }
 import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { type: 'text' }
 import shares from '../../migrations/0005_shares.sql' with { type: 'text' }
+import storedAmounts from '../../migrations/0006_stored_amounts.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -14,4 +15,5 @@ export const migrations: readonly Migration[] = [
   { name: '0003_lists_and_templates', sql: listsAndTemplates },
   { name: '0004_life_of_accounts', sql: lifeOfAccounts },
   { name: '0005_shares', sql: shares },
+  { name: '0006_stored_amounts', sql: storedAmounts },
 ]

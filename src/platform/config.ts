@@ -317,7 +317,7 @@ const settings = {
     64 * MiB,
     0,
     1024 * GiB,
-    'Free disk space under which new mail is refused with 507, so that accepted mail can still be finished.',
+    'Free disk space under which everything that stores something new is refused with 507, so that accepted mail can still be finished.',
   ),
   planQuotaFree: integer(3000, 0, 2_147_483_647, 'Monthly recipients of plan free.'),
   planQuotaStarter: integer(10_000, 0, 2_147_483_647, 'Monthly recipients of plan starter.'),
@@ -325,7 +325,7 @@ const settings = {
   planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
   planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
   plans: list(
-    'Limits and prices of plans that differ from the defaults: max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, price_cents, stripe_price_id.',
+    'Limits and prices of plans that differ from the defaults: max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id.',
     'a comma list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
     // Which plans and fields there are is checked by accounts/plans.ts.
     (v) => /^[a-z]+\.[a-z_]+=[\x21-\x7e]{1,200}$/.test(v),

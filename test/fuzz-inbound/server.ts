@@ -29,6 +29,7 @@ const listener = await startListener(
       inboundConnectionsPerIp: connections,
       inboundMessagesPerMinute: 1_000_000,
       inboundBytesPerHour: 1_000 * GiB,
+      minFreeDisk: 0,
     },
   },
   {

@@ -1,13 +1,15 @@
 /**
  * @module How many domains, templates, webhooks, contact lists and sub-accounts an account may have: asked inside the transaction that makes one, so
- * that of any number of simultaneous requests exactly those succeed that fit. What an account has stays when its plan shrinks.
+ * that of any number of simultaneous requests exactly those succeed that fit. And how many contacts and bytes it may keep. What an account has stays when
+ * its plan shrinks.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import { isPlan, type Limited, planTerms, UNLIMITED } from './plans.ts'
+import { MiB } from '#platform/units.ts'
+import { isPlan, type Limited, type PlanTerms, planTerms, UNLIMITED } from './plans.ts'
 
 /** Counts no further than the limit, in the index of those that exist: of deleted ones there may be any number. */
 const counting = (db: Database, from: string) =>
@@ -24,6 +26,9 @@ const sql = prepared((db) => ({
     'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
   ),
   sub_accounts: counting(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
+  stored: db.prepare<{ contacts: number; bytes: number }, [number]>(
+    'SELECT contacts, bytes FROM stored_amounts WHERE account_id = ?',
+  ),
 }))
 
 const NAMES: Readonly<Record<Limited, string>> = {
@@ -42,10 +47,8 @@ export function requireRoom(
   limited: Limited,
   more = 1,
 ): void {
-  const row = sql(tx.db).plan.get(accountId)
-  if (!row) throw new Error(`account ${accountId} does not exist`)
-  const plan = isPlan(row.plan) ? row.plan : 'free'
-  const most = planTerms(app.config, plan).limits[limited]
+  const { plan, limits } = termsOf(app, tx, accountId)
+  const most = limits[limited]
   if (most >= UNLIMITED) return
   const has = sql(tx.db)[limited].get(accountId, most)?.n ?? 0
   if (has + more <= most) return
@@ -57,3 +60,30 @@ export function requireRoom(
       : `Plan ${plan} has room for ${most} ${NAMES[limited]}; delete one that is not needed, or change to a larger plan.`,
   )
 }
+
+function termsOf({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'>, accountId: number): PlanTerms {
+  const row = sql(db).plan.get(accountId)
+  if (!row) throw new Error(`account ${accountId} does not exist`)
+  return planTerms(config, isPlan(row.plan) ? row.plan : 'free')
+}
+
+/**
+ * Throws 403 `plan_limit_reached` when the account keeps more contacts, or more bytes, than its plan has room for. Call it in the transaction that stores
+ * them, behind that.
+ */
+export function requireStoredWithinPlan(app: Pick<App, 'config'>, tx: Pick<Tx, 'db'>, accountId: number): void {
+  const { plan, limits } = termsOf(app, tx, accountId)
+  const stored = sql(tx.db).stored.get(accountId)
+  if (!stored) return
+  if (limits.contacts < UNLIMITED && stored.contacts > limits.contacts)
+    throw planLimitReached(plan, `${limits.contacts} contacts`)
+  if (limits.stored_mib < UNLIMITED && stored.bytes > limits.stored_mib * MiB)
+    throw planLimitReached(plan, `${limits.stored_mib} MiB of contacts, templates, newsletters and suppressions`)
+}
+
+const planLimitReached = (plan: string, limit: string): AppError =>
+  new AppError(
+    403,
+    'plan_limit_reached',
+    `Plan ${plan} has room for ${limit}; delete what is not needed, or change to a larger plan.`,
+  )

@@ -14,13 +14,15 @@ export const UNLIMITED = 2_147_483_647
 
 /** What a plan has a limit of beside recipients. */
 export type Limited = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
+/** What a plan has a limit of that an account keeps until it deletes it: contacts, and MiB of contacts, templates, newsletters and suppressions. */
+export type Stored = 'contacts' | 'stored_mib'
 
 export interface PlanTerms {
   readonly plan: Plan
   /** Recipients a calendar month. */
   readonly monthlyQuota: number
   /** How many of each an account may have; UNLIMITED: any number. */
-  readonly limits: Readonly<Record<Limited, number>>
+  readonly limits: Readonly<Record<Limited | Stored, number>>
   readonly trackingEnabled: boolean
   /** Of a month; null: the plan is not for sale here. */
   readonly priceCents: number | null
@@ -72,29 +74,41 @@ const limitsOf = (
   webhooks: number,
   contactLists: number,
   subAccounts: number,
-): Record<Limited, number> => ({ domains, templates, webhooks, contact_lists: contactLists, sub_accounts: subAccounts })
+  contacts: number,
+  storedMib: number,
+): Record<Limited | Stored, number> => ({
+  domains,
+  templates,
+  webhooks,
+  contact_lists: contactLists,
+  sub_accounts: subAccounts,
+  contacts,
+  stored_mib: storedMib,
+})
 
-const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<Limited, number>>>> = {
-  free: limitsOf(3, 20, 5, 5, 0),
-  starter: limitsOf(10, 100, 10, 20, 0),
-  pro: limitsOf(50, 500, 25, 100, 10),
-  business: limitsOf(250, 2000, 50, 500, 100),
-  enterprise: limitsOf(1000, 10_000, 100, 2000, 1000),
-  unlimited: limitsOf(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
+const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<Limited | Stored, number>>>> = {
+  free: limitsOf(3, 20, 5, 5, 0, 25_000, 128),
+  starter: limitsOf(10, 100, 10, 20, 0, 100_000, 512),
+  pro: limitsOf(50, 500, 25, 100, 10, 1_000_000, 4096),
+  business: limitsOf(250, 2000, 50, 500, 100, 5_000_000, 16_384),
+  enterprise: limitsOf(1000, 10_000, 100, 2000, 1000, 20_000_000, 65_536),
+  unlimited: limitsOf(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
 }
 
 interface Override {
-  limits: Partial<Record<Limited, number>>
+  limits: Partial<Record<Limited | Stored, number>>
   priceCents?: number
   stripePriceId?: string
 }
 
-const LIMIT_OF_FIELD = new Map<string, Limited>([
+const LIMIT_OF_FIELD = new Map<string, Limited | Stored>([
   ['max_domains', 'domains'],
   ['max_templates', 'templates'],
   ['max_webhooks', 'webhooks'],
   ['max_contact_lists', 'contact_lists'],
   ['max_sub_accounts', 'sub_accounts'],
+  ['max_contacts', 'contacts'],
+  ['max_stored_mib', 'stored_mib'],
 ])
 
 /** The fields that `TASSIS_PLANS` can set. */

@@ -74,3 +74,14 @@ export const usageOfSubAccounts = sqliteTable(
   },
   (t) => [primaryKey({ columns: [t.accountId, t.month] })],
 )
+
+/**
+ * What an account keeps until it deletes it: contacts, templates, newsletters and suppressions. Kept by triggers of the database, whoever writes those; see
+ * migrations/0006_stored_amounts.sql.
+ */
+export const storedAmounts = sqliteTable('stored_amounts', {
+  accountId: integer('account_id').primaryKey(),
+  contacts: integer('contacts').notNull().default(ZERO),
+  /** Of texts, with an allowance for each contact and suppression. */
+  bytes: integer('bytes').notNull().default(ZERO),
+})

@@ -9,6 +9,7 @@ import { mapFromPhp } from '#platform/http/schemas.ts'
 import type { Check } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { requireStoredWithinPlan } from '../accounts/limits.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
@@ -122,6 +123,7 @@ export function addContact(
     const list = getList(tx.db, actor.accountId, listId)
     requireAddable(app, list, isConfirmed)
     const id = addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false })
+    requireStoredWithinPlan(app, tx, actor.accountId)
     const contact = id === undefined ? undefined : contactById(tx.db, id)
     if (!contact) throw conflict('contact_exists', `${checked.email} is on this list already.`)
     audit(app, tx, actor, {
@@ -178,7 +180,11 @@ export async function addContacts(
             metadata: { contacts: given.length, confirmed: isConfirmed },
           })
         const options = { isConfirmed, isBulk: true }
-        return checked.filter((contact) => addInTransaction(app, tx, list, contact, options) !== undefined).length
+        const added = checked.filter(
+          (contact) => addInTransaction(app, tx, list, contact, options) !== undefined,
+        ).length
+        if (added > 0) requireStoredWithinPlan(app, tx, actor.accountId)
+        return added
       },
       { owner },
     )

@@ -4,8 +4,10 @@
  */
 import type { App } from '#features/app.ts'
 import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
+import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { requireStoredWithinPlan } from '../accounts/limits.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
 import { type OperationProgress, progressOperation } from '../operations/operations.ts'
@@ -74,8 +76,10 @@ export function startImporter(app: App): DueLoop {
       } catch (error) {
         // Nothing is wrong with the import: it goes on when the disk does.
         if (isStorageTrouble(error)) throw error
-        app.log.error({ err: error, operation: job.operationId }, 'an import of contacts failed')
-        await app.commit.writeFromReserve((tx) => fail(app, tx, job, isGone(error) ? GONE : BROKEN))
+        const isFull = error instanceof AppError && error.code === 'plan_limit_reached'
+        if (!isFull) app.log.error({ err: error, operation: job.operationId }, 'an import of contacts failed')
+        const reason = isFull ? error.message : isGone(error) ? GONE : BROKEN
+        await app.commit.writeFromReserve((tx) => fail(app, tx, job, reason))
         await end(job)
       }
       return app.clock.now()
@@ -121,6 +125,7 @@ function importSlice(app: App, tx: Tx, job: Import, slice: Slice, lines: readonl
     } else if (importContact(app, tx, list, said, job.confirmed)) inserted++
     else duplicates++
   }
+  if (inserted > job.inserted) requireStoredWithinPlan(app, tx, list.accountId)
   const { doneBytes, doneLines, isLast } = slice
   const progress = { doneBytes, doneLines, inserted, duplicates, invalid, errors: JSON.stringify(errors) }
   const isOpen = progressOperation(app, tx, job.operationId, {

@@ -6,6 +6,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { requireStoredWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { deletedListAfter, markEmptied } from '../contacts/change-list.ts'
 import { type Contact, findContact } from '../contacts/find.ts'
@@ -51,9 +52,10 @@ export function changeContact(
   metadata: ContactInput['metadata'],
 ): Promise<{ contact: Contact; list: ContactList }> {
   const json = metadataJson(app.config, metadata)
-  return app.commit.writeFromReserve((tx) => {
+  return app.commit.write((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
     setContactMetadata(tx, before.contact.id, json)
+    requireStoredWithinPlan(app, tx, actor.accountId)
     auditContact(app, tx, actor, 'contact.updated', before)
     return getContact(tx.db, actor.accountId, listId, email)
   })

@@ -8,6 +8,7 @@ import { prepared } from '#platform/db/open.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
+import { requireStoredWithinPlan } from '../accounts/limits.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type Contact, findContact } from '../contacts/find.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
@@ -108,6 +109,7 @@ function addNew(app: App, tx: Tx, list: ContactList, post: Post): Subscribed {
   const status = mustConfirm ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) throw new Error('the contact is on the list already')
+  requireStoredWithinPlan(app, tx, accountId)
   const contactId = inserted.id
   if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, isBulk: false })
   else if (!isTooOften) scheduleWelcome(app, tx, { contactId, accountId, list })

@@ -63,6 +63,8 @@ export interface ListenerSettings {
   readonly port: number
   readonly hostname: string
   readonly spoolFolder: string
+  /** Free disk space that its files leave. */
+  readonly minFreeBytes: number
   /** In front of the names of its files, so that no two Workers of a process write the same one. */
   readonly filePrefix: string
   readonly certificate: Certificate

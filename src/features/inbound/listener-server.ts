@@ -81,6 +81,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       inlineBytes: limits.inlineBytes,
       bufferBytes: limits.bufferBytes,
       spoolBytes: limits.spoolBytes,
+      minFreeBytes: settings.minFreeBytes,
       maxMessages: settings.maxConnections,
     }),
     isDraining: () => isDraining,

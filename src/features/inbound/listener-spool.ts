@@ -5,10 +5,10 @@
  *
  * A file is a row of zstd frames (RFC 8878 §3.1), one for each block: a compressor that lives as long as a message costs a megabyte, a block 64 KiB.
  */
-import { closeSync, fdatasync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, fdatasync, openSync, statfsSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { KiB } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import type { TakenMessage } from '../received.ts'
 
 export interface SpoolOptions {
@@ -17,6 +17,8 @@ export interface SpoolOptions {
   readonly inlineBytes: number
   readonly bufferBytes: number
   readonly spoolBytes: number
+  /** Free disk space that files leave; 0: the system is not asked. */
+  readonly minFreeBytes: number
   /** Messages that may arrive at the same time. */
   readonly maxMessages: number
 }
@@ -40,6 +42,8 @@ export interface Draft {
 const ZSTD_LEVEL = 1
 const SMALLEST_BLOCK_BYTES = 4 * KiB
 const LARGEST_BLOCK_BYTES = 64 * KiB
+/** Written to files between two looks at the free space. */
+const DISK_CHECK_BYTES = MiB
 /** As the content store names its parts: platform/content/pack.ts. */
 const HASH_BYTES = 16
 
@@ -51,13 +55,15 @@ export function createSpool(options: SpoolOptions): Spool {
     LARGEST_BLOCK_BYTES,
     Math.max(SMALLEST_BLOCK_BYTES, Math.floor(options.bufferBytes / options.maxMessages)),
   )
-  const shared = { bufferedBytes: 0, spooledBytes: 0, files: 0 }
+  const shared = { bufferedBytes: 0, spooledBytes: 0, uncheckedBytes: DISK_CHECK_BYTES, files: 0 }
   return { begin: () => new SpooledMessage(options, blockBytes, shared) }
 }
 
 interface Shared {
   bufferedBytes: number
   spooledBytes: number
+  /** Written since the free space was looked at. */
+  uncheckedBytes: number
   files: number
 }
 
@@ -210,9 +216,22 @@ class SpooledMessage implements Draft {
     const packed = Bun.zstdCompressSync(block, { level: ZSTD_LEVEL })
     if (this.#shared.spooledBytes + packed.length > this.#options.spoolBytes)
       throw Object.assign(new Error('the messages that arrive take all the room they may have'), { code: 'ENOSPC' })
+    this.#requireDiskSpace(packed.length)
     this.#shared.spooledBytes += packed.length
     this.#writtenBytes += packed.length
     for (let written = 0; written < packed.length; ) written += writeSync(file.fd, packed, written)
+  }
+
+  /** A message that began while there was room must not take what is reserved to finish accepted mail. */
+  #requireDiskSpace(bytes: number): void {
+    const { folder, minFreeBytes } = this.#options
+    if (minFreeBytes === 0) return
+    this.#shared.uncheckedBytes += bytes
+    if (this.#shared.uncheckedBytes < DISK_CHECK_BYTES) return
+    const { bavail, bsize } = statfsSync(folder)
+    if (bavail * bsize < minFreeBytes)
+      throw Object.assign(new Error('less of the disk is free than is reserved'), { code: 'ENOSPC' })
+    this.#shared.uncheckedBytes = 0
   }
 
   #fail(error: unknown): void {

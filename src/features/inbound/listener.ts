@@ -32,6 +32,7 @@ export type ListenerConfig = CertificateConfig &
     | 'inboundConnectionsPerIp'
     | 'inboundMessagesPerMinute'
     | 'inboundBytesPerHour'
+    | 'minFreeDisk'
   >
 
 export interface ListenerOptions {
@@ -230,6 +231,7 @@ class InboundListener implements Listener {
       port: this.port,
       hostname: this.#options.hostname,
       spoolFolder: this.#options.spoolFolder,
+      minFreeBytes: config.minFreeDisk,
       filePrefix: String(++this.#generation),
       certificate: this.#certificate.current,
       maxMessageBytes: config.inboundMaxMessageBytes,

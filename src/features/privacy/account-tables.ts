@@ -55,6 +55,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'abuse_findings', where: OWN },
   { table: 'pause_notices', where: OWN },
   { table: 'resumed_figures', where: OWN },
+  { table: 'stored_amounts', where: OWN },
   { table: 'content_watch', where: OWN },
   { table: 'held_accounts', where: OWN },
   { table: 'erasure_emails', where: 'erasure_id IN (SELECT id FROM erasures WHERE account_id = ?1)' },

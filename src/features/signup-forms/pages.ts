@@ -128,11 +128,14 @@ export function subscribePages(app: App) {
   const refusalOf = (form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError => {
     if (status === 404) return GONE
     const message = messageOf(form.messages, 'error')
-    if (status !== 422)
+    const isPlanFull = code === 'plan_limit_reached'
+    if (status !== 422 && !isPlanFull)
       return new AppError(status, code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds })
     app.log.warn(
       { signupForm: formatUuid(form.uuid), accountId: form.accountId },
-      'a signup was refused: the account has no verified domain to send its confirmation from',
+      isPlanFull
+        ? 'a signup was refused: the plan of the account has no room for more contacts'
+        : 'a signup was refused: the account has no verified domain to send its confirmation from',
     )
     return new AppError(503, code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }

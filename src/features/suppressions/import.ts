@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
+import { requireStoredWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findListRow } from '../contacts/lists.ts'
 import { findStream } from '../streams/streams.ts'
@@ -68,7 +69,9 @@ export async function importSuppressions(
           metadata: { lines: total },
         })
       }
-      return slice.map((line) => importLine(app, tx, actor, line, given.reason))
+      const results = slice.map((line) => importLine(app, tx, actor, line, given.reason))
+      if (results.includes(true)) requireStoredWithinPlan(app, tx, actor.accountId)
+      return results
     })
     isStarted = true
     for (const [index, result] of results.entries()) {

@@ -51,7 +51,7 @@ test('TASSIS_PLANS changes single fields of plans; everything else keeps its def
 })
 
 const FIELDS =
-  'max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, price_cents, stripe_price_id'
+  'max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id'
 
 test.each([
   ['gold.max_domains=1', 'a plan is one of free, starter, pro, business, enterprise, unlimited'],

@@ -55,6 +55,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
         inboundConnectionsPerIp: 100,
         inboundMessagesPerMinute: 1_000,
         inboundBytesPerHour: 1 * GiB,
+        minFreeDisk: 0,
         ...config,
       },
     },

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import type { TakenMessage } from '#features/received.ts'
 import { AppError } from '#platform/errors.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { GiB, KiB, MiB } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import type { RawSmtp } from '#test/support/smtp-client.ts'
 import { beginMessage, contentOf, sendMessage, startTestListener } from './listener-fixture.ts'
@@ -437,6 +437,17 @@ describe('a message', () => {
         '250 2.6.0 The message is taken in',
         '250 2.6.0 The message is taken in',
       ],
+      spooled: [],
+    })
+  })
+
+  test('that began while there was room gets no further into what is reserved of the disk', async () => {
+    await using fixture = await startTestListener({ config: { minFreeDisk: 1024 * 1024 * GiB } })
+    await using client = await fixture.greeted()
+    const large = randomBytes(MiB).toString('base64').slice(0, MiB)
+    const replies = [await sendMessage(client, `${large}\r\n`), await sendMessage(client, MESSAGE)]
+    expect({ replies, spooled: fixture.spooled() }).toEqual({
+      replies: ['452 4.3.1 There is no room for the message; try again later', '250 2.6.0 The message is taken in'],
       spooled: [],
     })
   })
