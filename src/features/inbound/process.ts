@@ -39,7 +39,7 @@ const MAX_BYTES_IN_HAND = 16 * MiB
  * What is given to the parser before it is parsed: as little as keeps it busy while attempts are counted on disk, since its order is fixed from there on.
  */
 const MAX_SMALL_UNPARSED = 32
-const MAX_SMALL_BYTES_UNPARSED = 4 * MiB
+const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
 /** Receipts whose turns are known; of more than these the oldest come first. */
 const MAX_READ_AHEAD = 20_000
@@ -357,7 +357,7 @@ export class InboundProcessor {
   #authenticationMs(receipt: Receipt): number {
     if (receipt.attempts > 0) return ALONE_AUTHENTICATION_MS
     const ms = Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
-    return isLarge(receipt) && this.#queue.largeCount > 0 ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
+    return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
   /** Stores the parts that somebody will ask for, and asks for what takes time. */

@@ -4,12 +4,12 @@
  */
 import { networksOf } from '#platform/network.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { KiB } from '#platform/units.ts'
 import type { Destination } from '../received.ts'
 import type { WaitingReceipt } from './receipts.ts'
 
 /** A message above this is large: the small ones never wait for it. */
-export const LARGE_MESSAGE_BYTES = MiB
+export const LARGE_MESSAGE_BYTES = 512 * KiB
 
 export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean => sizeBytes > LARGE_MESSAGE_BYTES
 
@@ -29,10 +29,6 @@ export class ReceiptQueue {
 
   get size(): number {
     return this.#small.size + this.#large.size
-  }
-
-  get largeCount(): number {
-    return this.#large.size
   }
 
   push(receipt: QueuedReceipt): void {
