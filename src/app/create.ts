@@ -174,7 +174,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const outgoingResolver =
       options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
     // So are names that strangers write into mail.
-    const senderResolver = options.resolver ?? createResolver({ ...dns, exchangesAtOnce: SENDER_DNS_EXCHANGES })
+    const senderResolver =
+      options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
     const ownPorts = new Set<number>()
     const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
     const renderer = createRenderer({ clock, log })

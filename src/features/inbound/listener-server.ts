@@ -72,7 +72,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
   const sessions = new Map<string, InboundSession>()
   const sessionOf = (id: string): InboundSession | undefined => sessions.get(id)
 
-  const host: Omit<SessionHost, 'onClosed'> = {
+  const host: Omit<SessionHost, 'onClosed' | 'network'> = {
     limits,
     maxMessageBytes: settings.maxMessageBytes,
     spool: createSpool({
@@ -106,6 +106,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       }
       const session = new InboundSession(this, socket, socketOptions ?? null, {
         ...host,
+        network: slot.wideNetwork,
         onOctets(count) {
           octets.spend(network, count)
           host.onOctets(count)

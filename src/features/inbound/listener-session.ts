@@ -19,6 +19,8 @@ export interface SessionHost {
   readonly limits: ListenerLimits
   readonly spool: Spool
   readonly maxMessageBytes: number
+  /** That of the client, the largest that one customer may have. */
+  readonly network: string
   isDraining(): boolean
   monotonicMs(): number
   /** Called with the number of octets of each piece that was read. */
@@ -193,7 +195,7 @@ export class InboundSession extends SMTPConnection {
     const parser = new InboundParser({
       maxCommandLength: this._server.options.maxCommandLength,
       // Called while the base class is made: the host is known only later.
-      begin: () => ({ draft: this.#host.spool.begin(), nowMs: this.#host.monotonicMs() }),
+      begin: () => ({ draft: this.#host.spool.begin(this.#host.network), nowMs: this.#host.monotonicMs() }),
       onOctets: (count) => this.#host.onOctets(count),
       mostMessageBytes: () => this.mostMessageBytes,
       mostBytes: () => this.#host.maxMessageBytes * FLOOD_FACTOR,

@@ -23,6 +23,8 @@ export interface SlotHolder {
 
 export interface Slot<T> {
   holder: T | undefined
+  /** The largest network that the customer may have whose connection it is: an IPv6 /48, an IPv4 address. */
+  readonly wideNetwork: string
   /** May be called again. */
   release(): void
 }
@@ -38,7 +40,6 @@ const RESERVED_FRACTION = 0.1
 
 interface HeldSlot<T> extends Slot<T> {
   readonly network: string
-  readonly wideNetwork: string
 }
 
 export class ConnectionSlots<T extends SlotHolder> {

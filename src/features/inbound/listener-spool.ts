@@ -24,8 +24,8 @@ export interface SpoolOptions {
 }
 
 export interface Spool {
-  /** A new message. */
-  begin(): Draft
+  /** A new message from a network. When there is no more room, messages of the network with most give way to those of others. */
+  begin(network: string): Draft
 }
 
 /** A message that arrives. One that is not finished must be dropped. */
@@ -55,8 +55,14 @@ export function createSpool(options: SpoolOptions): Spool {
     LARGEST_BLOCK_BYTES,
     Math.max(SMALLEST_BLOCK_BYTES, Math.floor(options.bufferBytes / options.maxMessages)),
   )
-  const shared = { bufferedBytes: 0, spooledBytes: 0, uncheckedBytes: DISK_CHECK_BYTES, files: 0 }
-  return { begin: () => new SpooledMessage(options, blockBytes, shared) }
+  const shared: Shared = {
+    bufferedBytes: 0,
+    spooledBytes: 0,
+    uncheckedBytes: DISK_CHECK_BYTES,
+    files: 0,
+    open: new Set(),
+  }
+  return { begin: (network) => new SpooledMessage(options, blockBytes, shared, network) }
 }
 
 interface Shared {
@@ -65,6 +71,8 @@ interface Shared {
   /** Written since the free space was looked at. */
   uncheckedBytes: number
   files: number
+  /** Messages that are being written into files. */
+  readonly open: Set<SpooledMessage>
 }
 
 class SpooledMessage implements Draft {
@@ -72,6 +80,7 @@ class SpooledMessage implements Draft {
   readonly #options: SpoolOptions
   readonly #blockBytes: number
   readonly #shared: Shared
+  readonly #network: string
   /** In memory: the message before `#block`. Blocks are added, never copied into larger ones: what is left behind by that is cleaned up too late. */
   #full: Uint8Array[] = []
   /** The end of the message in memory, or what is not written to the file yet. */
@@ -86,7 +95,8 @@ class SpooledMessage implements Draft {
   #isSyncing = false
   #isDropped = false
 
-  constructor(options: SpoolOptions, blockBytes: number, shared: Shared) {
+  constructor(options: SpoolOptions, blockBytes: number, shared: Shared, network: string) {
+    this.#network = network
     this.#options = options
     this.#blockBytes = blockBytes
     this.#shared = shared
@@ -115,6 +125,7 @@ class SpooledMessage implements Draft {
     }
     try {
       this.#flush()
+      this.#shared.open.delete(this)
       this.#isSyncing = true
       await sync(file.fd)
     } catch (error) {
@@ -161,6 +172,7 @@ class SpooledMessage implements Draft {
   #open(): void {
     const path = join(this.#options.folder, `${this.#options.filePrefix}-${++this.#shared.files}.zst`)
     this.#file = { fd: openSync(path, 'wx', 0o600), path, hash: new Bun.CryptoHasher('sha256') }
+    this.#shared.open.add(this)
     const soFar = [...this.#full, this.#block.subarray(0, this.#filled)]
     this.#full = []
     this.#block = new Uint8Array(this.#blockBytes)
@@ -214,8 +226,7 @@ class SpooledMessage implements Draft {
     if (!file) throw new Error('a block without a file')
     file.hash.update(block)
     const packed = Bun.zstdCompressSync(block, { level: ZSTD_LEVEL })
-    if (this.#shared.spooledBytes + packed.length > this.#options.spoolBytes)
-      throw Object.assign(new Error('the messages that arrive take all the room they may have'), { code: 'ENOSPC' })
+    if (!this.#makeRoomInFiles(packed.length)) throw noRoom()
     this.#requireDiskSpace(packed.length)
     this.#shared.spooledBytes += packed.length
     this.#writtenBytes += packed.length
@@ -234,6 +245,25 @@ class SpooledMessage implements Draft {
     this.#shared.uncheckedBytes = 0
   }
 
+  /** Makes room for so many octets more, if need be that of messages of the network with most; false: it has no more than this one would have. */
+  #makeRoomInFiles(bytes: number): boolean {
+    const { open } = this.#shared
+    while (this.#shared.spooledBytes + bytes > this.#options.spoolBytes) {
+      const perNetwork = new Map<string, number>()
+      for (const message of open)
+        perNetwork.set(message.#network, (perNetwork.get(message.#network) ?? 0) + message.#writtenBytes)
+      const heldBy = ({ network }: { readonly network: string }): number => perNetwork.get(network) ?? 0
+      const own = heldBy({ network: this.#network }) + bytes
+      const [victim] = [...open]
+        .map((message) => ({ message, network: message.#network, writtenBytes: message.#writtenBytes }))
+        .filter((candidate) => heldBy(candidate) > own)
+        .sort((a, b) => heldBy(b) - heldBy(a) || b.writtenBytes - a.writtenBytes)
+      if (!victim) return false
+      victim.message.#fail(noRoom())
+    }
+    return true
+  }
+
   #fail(error: unknown): void {
     this.#failure = error
     this.drop()
@@ -242,6 +272,7 @@ class SpooledMessage implements Draft {
   #close(): void {
     const file = this.#file
     this.#file = undefined
+    this.#shared.open.delete(this)
     if (!file) return
     closeSync(file.fd)
     unlinkSync(file.path)
@@ -253,6 +284,9 @@ class SpooledMessage implements Draft {
     this.#writtenBytes = 0
   }
 }
+
+const noRoom = (): Error =>
+  Object.assign(new Error('the messages that arrive take all the room they may have'), { code: 'ENOSPC' })
 
 function concatenated(parts: readonly Uint8Array[]): Uint8Array {
   const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))

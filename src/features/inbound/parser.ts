@@ -9,7 +9,7 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Timer } from '#platform/clock.ts'
-import { seconds } from '#platform/units.ts'
+import { KiB, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
@@ -44,7 +44,8 @@ export interface Parser {
   close(): void
 }
 
-const WORKERS = 2
+/** What a Worker may have to parse before the other one helps with small messages: a fraction of a second, whatever they are made of. */
+const BUSY_BYTES = 512 * KiB
 /** Messages of a Worker that are parsed and wait for DNS; each still lies in its memory. */
 const MOST_AUTHENTICATING = 128
 /** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
@@ -91,19 +92,19 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
     },
     nextId: () => ++lastId,
   }
-  const lanes = Array.from({ length: WORKERS }, () => createLane(app, shared))
-  const [forLarge] = lanes
+  const forSmall = createLane(app, shared)
+  const forLarge = createLane(app, shared)
+  /** The second Worker is started only when the first has much to do: one suffices for most, and each costs memory and time to warm up. */
+  const laneOf = (request: ParseRequest): Lane => {
+    if (isLarge(request)) return forLarge
+    const isBusy = forSmall.unparsedBytes > BUSY_BYTES && forLarge.unparsedBytes < forSmall.unparsedBytes
+    return isBusy && !forLarge.hasLarge ? forLarge : forSmall
+  }
   return {
-    parse(request, onParsed = () => undefined) {
-      // Whoever is busiest last; of the others the first, so that one Worker suffices for mail that comes now and then.
-      const [lane] = isLarge(request)
-        ? [forLarge]
-        : lanes.toSorted((a, b) => Number(a.hasLarge) - Number(b.hasLarge) || a.jobs - b.jobs)
-      if (!lane) return Promise.reject(new Error('there is no parse worker'))
-      return lane.parse(request, onParsed)
-    },
+    parse: (request, onParsed = () => undefined) => laneOf(request).parse(request, onParsed),
     close() {
-      for (const lane of lanes) lane.close()
+      forSmall.close()
+      forLarge.close()
     },
   }
 }
@@ -117,8 +118,8 @@ interface SharedByLanes {
 
 interface Lane {
   parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer>
-  /** Messages that are not parsed yet. */
-  readonly jobs: number
+  /** Of messages that are not parsed yet. */
+  readonly unparsedBytes: number
   /** Whether a large one is among them. */
   readonly hasLarge: boolean
   close(): void
@@ -281,8 +282,8 @@ function createLane(app: ParserNeeds, { filesFolder, newWorker, nextId }: Shared
         pump()
       })
     },
-    get jobs() {
-      return waiting.length + (parsing ? 1 : 0)
+    get unparsedBytes() {
+      return waiting.reduce((sum, { request }) => sum + request.sizeBytes, parsing?.request.sizeBytes ?? 0)
     },
     get hasLarge() {
       return (parsing !== undefined && isLarge(parsing.request)) || waiting.some(({ request }) => isLarge(request))

@@ -8,6 +8,7 @@ import type { App } from '#features/app.ts'
 import type { Destination, Envelope, Received } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
 import { isStorageTrouble } from '#platform/db/commit.ts'
+import type { Owner } from '#platform/queue/fair-queue.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
@@ -17,7 +18,14 @@ import { dropContent } from '../content/garbage.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
 import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
-import { isLarge, LARGE_MESSAGE_BYTES, ownerOf, type QueuedReceipt, ReceiptQueue } from './receipt-queue.ts'
+import {
+  isLarge,
+  LARGE_MESSAGE_BYTES,
+  networkOfOwner,
+  ownerOf,
+  type QueuedReceipt,
+  ReceiptQueue,
+} from './receipt-queue.ts'
 import { beginReceipt, endReceipt, findReceipt, type Receipt, receiptsAfter, takeBackReceipt } from './receipts.ts'
 import { release, storeParts, storeReport } from './store-parts.ts'
 
@@ -35,14 +43,14 @@ const ALONE_AUTHENTICATION_MS = seconds(2)
 const LARGE_AUTHENTICATION_MS = seconds(5)
 /** Octets of small messages in hand, and as much of large ones, of which the last one goes beyond. Parsed, a message takes as much again. */
 const MAX_BYTES_IN_HAND = 16 * MiB
-/**
- * What is given to the parser before it is parsed: as little as keeps it busy while attempts are counted on disk, since its order is fixed from there on.
- */
-const MAX_SMALL_UNPARSED = 32
-const MAX_SMALL_BYTES_UNPARSED = 4 * MiB
+/** What is given to the parser before it is parsed: the order of it is fixed from there on. */
+const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
 /** Receipts whose turns are known; of more than these the oldest come first. */
 const MAX_READ_AHEAD = 20_000
+const READ_BATCH_SIZE = 500
+/** Of the messages in hand, which wait for DNS of strangers, the last ones are for networks that have none there. */
+const RESERVED_HANDS = MOST_AT_ONCE / 4
 /** A message with which the process died so often is stored without being looked into. */
 const MOST_ATTEMPTS = 3
 /** A message whose raw form could not be read so often is stored without it. */
@@ -67,9 +75,12 @@ export class InboundProcessor {
   readonly #queue = new ReceiptQueue()
   /** The newest receipt that was read into the queue. */
   #lastRead = 0
+  #hasUnread = true
   /** Receipts that were in hand when the process died: each is processed alone, so that it is known whose fault it was. */
   readonly #suspects: QueuedReceipt[] = []
   #inHand = 0
+  /** By network. */
+  readonly #inHandOf = new Map<string, number>()
   readonly #hands = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
@@ -105,7 +116,10 @@ export class InboundProcessor {
 
   /** Takes up what the last run left, then what comes in. */
   start(): void {
-    this.#stopListening = this.#app.mailReceived.listen(() => this.#pump())
+    this.#stopListening = this.#app.mailReceived.listen(() => {
+      this.#hasUnread = true
+      this.#pump()
+    })
     this.#pump()
   }
 
@@ -162,9 +176,11 @@ export class InboundProcessor {
   }
 
   #readQueue(): void {
-    const capacity = MAX_READ_AHEAD - this.#queue.size
-    if (capacity <= 0) return
-    for (const receipt of receiptsAfter(this.#app.db, this.#lastRead, capacity)) {
+    const capacity = Math.min(READ_BATCH_SIZE, MAX_READ_AHEAD - this.#queue.size)
+    if (!this.#hasUnread || capacity <= 0) return
+    const receipts = receiptsAfter(this.#app.db, this.#lastRead, capacity)
+    this.#hasUnread = receipts.length === capacity
+    for (const receipt of receipts) {
       const { id, sizeBytes, attempts } = receipt
       const queued = { id, sizeBytes, owner: ownerOf(receipt) }
       if (attempts > 0) this.#suspects.push(queued)
@@ -180,10 +196,13 @@ export class InboundProcessor {
     if (again !== -1) return this.#again.splice(again, 1)[0]
     if (this.#resting.size >= MOST_RESTING) return undefined
     return (
-      (this.#hasRoom(false) ? this.#queue.shiftSmall() : undefined) ??
-      (this.#hasRoom(true) ? this.#queue.shiftLarge() : undefined)
+      (this.#hasRoom(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
+      (this.#hasRoom(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
     )
   }
+
+  readonly #mayBegin = (owner: Owner): boolean =>
+    this.#inHand < MOST_AT_ONCE - RESERVED_HANDS || !this.#inHandOf.has(networkOfOwner(owner))
 
   #hasRoom(isForLarge: boolean): boolean {
     if (this.#inHand >= MOST_AT_ONCE) return false
@@ -191,7 +210,6 @@ export class InboundProcessor {
     if (isForLarge) return bytes < MAX_BYTES_IN_HAND && unparsed < MAX_LARGE_UNPARSED
     return (
       bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_HAND &&
-      unparsed < MAX_SMALL_UNPARSED &&
       unparsedBytes + LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
     )
   }
@@ -230,7 +248,9 @@ export class InboundProcessor {
     const { sizeBytes } = queued
     const isSuspect = receipt.attempts > 0
     const hands = this.#hands[isLarge(queued) ? 'large' : 'small']
+    const network = networkOfOwner(queued.owner)
     this.#inHand++
+    this.#inHandOf.set(network, (this.#inHandOf.get(network) ?? 0) + 1)
     this.#isSuspectInHand = isSuspect
     hands.bytes += sizeBytes
     hands.unparsed++
@@ -262,6 +282,9 @@ export class InboundProcessor {
       .finally(() => {
         parsed()
         this.#inHand--
+        const left = (this.#inHandOf.get(network) ?? 0) - 1
+        if (left > 0) this.#inHandOf.set(network, left)
+        else this.#inHandOf.delete(network)
         hands.bytes -= sizeBytes
         if (isSuspect) this.#isSuspectInHand = false
         this.#running.delete(work)
@@ -357,7 +380,7 @@ export class InboundProcessor {
   #authenticationMs(receipt: Receipt): number {
     if (receipt.attempts > 0) return ALONE_AUTHENTICATION_MS
     const ms = Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
-    return isLarge(receipt) && this.#queue.largeCount > 0 ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
+    return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
   /** Stores the parts that somebody will ask for, and asks for what takes time. */

@@ -3,13 +3,13 @@
  * one account, holds up itself only. Large messages are in a queue of their own. In memory; what is on disk is `receipts.ts`.
  */
 import { networksOf } from '#platform/network.ts'
-import { FairQueue } from '#platform/queue/fair-queue.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
+import { KiB } from '#platform/units.ts'
 import type { Destination } from '../received.ts'
 import type { WaitingReceipt } from './receipts.ts'
 
 /** A message above this is large: the small ones never wait for it. */
-export const LARGE_MESSAGE_BYTES = MiB
+export const LARGE_MESSAGE_BYTES = 512 * KiB
 
 export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean => sizeBytes > LARGE_MESSAGE_BYTES
 
@@ -31,20 +31,17 @@ export class ReceiptQueue {
     return this.#small.size + this.#large.size
   }
 
-  get largeCount(): number {
-    return this.#large.size
-  }
-
   push(receipt: QueuedReceipt): void {
     this.#of(receipt).push(receipt.owner, receipt, 1 + receipt.sizeBytes / BYTES_PER_MS)
   }
 
-  shiftSmall(): QueuedReceipt | undefined {
-    return this.#small.shift()?.item
+  /** @param mayBegin leaves out owners who cannot be served now */
+  shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedReceipt | undefined {
+    return this.#small.shift(mayBegin)?.item
   }
 
-  shiftLarge(): QueuedReceipt | undefined {
-    return this.#large.shift()?.item
+  shiftLarge(mayBegin: (owner: Owner) => boolean): QueuedReceipt | undefined {
+    return this.#large.shift(mayBegin)?.item
   }
 
   charge(receipt: QueuedReceipt, parseMs: number): void {
@@ -61,6 +58,8 @@ const newQueue = (): FairQueue<QueuedReceipt> => new FairQueue({ sharesOf: (owne
 /** Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is for. */
 export const ownerOf = ({ sourceIp, destinations }: Pick<WaitingReceipt, 'sourceIp' | 'destinations'>): string =>
   `${networksOf(sourceIp).at(-1) ?? sourceIp} ${accountOf(JSON.parse(destinations) as Destination[])}`
+
+export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''
 
 /** Mail for several accounts is none of theirs: whoever sends it would use up the turns of all. */
 function accountOf(destinations: readonly Destination[]): string {

@@ -224,7 +224,11 @@ const startOf = <T>({ shares }: OwnerState<T>): number => {
 }
 
 /** Decides between owners whose fullest share is the same. */
-const usedBy = <T>({ shares }: OwnerState<T>): number => shares.reduce((sum, share) => sum + share.start, 0)
+const usedBy = <T>({ shares }: OwnerState<T>): number => {
+  let sum = 0
+  for (const share of shares) sum += share.start
+  return sum
+}
 
 /** Shares without items whose use is remembered. */
 const MAX_IDLE_SHARES = 10_000

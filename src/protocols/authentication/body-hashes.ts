@@ -14,6 +14,9 @@ const CRLF = new Uint8Array([CR, LF])
 const BLANK = new Uint8Array([SPACE])
 const BUFFER_BYTES = 64 * 1024
 const LONG_RUN_BYTES = 64
+/** Of whichever body is updated: nothing stays in it between two pieces. */
+const buffer = new Uint8Array(BUFFER_BYTES)
+let filledBytes = 0
 
 /** A hash of the beginning of a canonicalised body, or of all of it. */
 export class BodyHash {
@@ -61,8 +64,6 @@ export class CanonicalBody {
   receivedBytes = 0
   readonly #isRelaxed: boolean
   readonly #hashes: BodyHash[] = []
-  readonly #buffer = new Uint8Array(BUFFER_BYTES)
-  #filledBytes = 0
   #isEmpty = true
   #hasEnded = false
   /** Line ends that count only when something follows them. */
@@ -109,6 +110,7 @@ export class CanonicalBody {
         at = end
       }
     }
+    this.#flush()
   }
 
   /** May be called again. */
@@ -143,20 +145,21 @@ export class CanonicalBody {
 
   #write(source: Uint8Array, start: number, end: number): void {
     for (let at = start; at < end; ) {
-      if (this.#filledBytes === BUFFER_BYTES) this.#flush()
-      const stop = Math.min(end, at + BUFFER_BYTES - this.#filledBytes)
+      if (filledBytes === BUFFER_BYTES) this.#flush()
+      const stop = Math.min(end, at + BUFFER_BYTES - filledBytes)
       // A view of a few octets costs more than they do.
       if (stop - at > LONG_RUN_BYTES) {
-        this.#buffer.set(source.subarray(at, stop), this.#filledBytes)
-        this.#filledBytes += stop - at
+        buffer.set(source.subarray(at, stop), filledBytes)
+        filledBytes += stop - at
         at = stop
-      } else while (at < stop) this.#buffer[this.#filledBytes++] = source[at++] ?? 0
+      } else while (at < stop) buffer[filledBytes++] = source[at++] ?? 0
     }
   }
 
   #flush(): void {
-    const canonical = this.#buffer.subarray(0, this.#filledBytes)
+    if (filledBytes === 0) return
+    const canonical = buffer.subarray(0, filledBytes)
     for (const hash of this.#hashes) hash.update(canonical)
-    this.#filledBytes = 0
+    filledBytes = 0
   }
 }

@@ -452,6 +452,26 @@ describe('a message', () => {
     })
   })
 
+  test('finds room for files that another address has most of: the largest message of that one is refused', async () => {
+    await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
+    const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)
+    const begun = async (localAddress: string, sizeBytes: number) => {
+      const client = await fixture.greeted({ localAddress })
+      await beginMessage(client)
+      await client.write(large(sizeBytes))
+      return client
+    }
+    await using largest = await begun('127.0.1.1', 2 * MiB - 10)
+    await using second = await begun('127.0.1.1', 1.5 * MiB)
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.2' })
+    const reply = await sendMessage(honest, `${large(1.5 * MiB)}\r\n`)
+    expect([reply, await largest.say('\r\n.'), await second.say('\r\n.')]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '452 4.3.1 There is no room for the message; try again later',
+      '250 2.6.0 The message is taken in',
+    ])
+  })
+
   test('comes through swaks, with STARTTLS and pipelining', async () => {
     await using fixture = await startTestListener()
     const swaks = Bun.spawn(

@@ -522,11 +522,11 @@ describe('turns', () => {
     expect((await order(21)).indexOf('one@sender.test')).toBe(1)
   })
 
-  test('are by size: ten small messages of one network come before the second megabyte of another', async () => {
-    const text = `Subject: x\r\n\r\n${'x'.repeat(900_000)}`
+  test('are by size: five small messages of one network come before the second of half a megabyte of another', async () => {
+    const text = `Subject: x\r\n\r\n${'x'.repeat(500_000)}`
     for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
-    for (let n = 0; n < 10; n++) await handIn('light@sender.test', '192.0.2.2', 2)
-    expect((await order(13)).lastIndexOf('light@sender.test')).toBe(10)
+    for (let n = 0; n < 5; n++) await handIn('light@sender.test', '192.0.2.2', 2)
+    expect((await order(8)).lastIndexOf('light@sender.test')).toBe(5)
   })
 
   test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
@@ -542,12 +542,30 @@ describe('DNS that says nothing', () => {
   test('has 20 seconds for a message, and less the more messages wait for it', async () => {
     const parser = parserOf(() => new Promise(() => {}))
     const processor = begin(parser)
-    for (let n = 0; n < 130; n++) await take(to(`n${n}`))
+    for (let n = 0; n < 130; n++) await take(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
     await eventually(() => parser.asked.length >= 128)
     await processor.stop(0)
     expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual(
       Array.from({ length: 128 }, (_, n) => (n < 16 ? 20_000 : Math.round((20_000 * 16) / (n + 1)))),
     )
+  })
+
+  test('leaves a quarter of the places to networks whose mail does not wait for it', async () => {
+    const parser = parserOf(() => new Promise(() => {}))
+    begin(parser)
+    const count = async (sourceIp: string, expected: number) => {
+      for (let n = 0; n < 100; n++) await take(to('a'), undefined, { sourceIp, mailFrom: `a@${sourceIp}` })
+      await eventually(() => parser.asked.length >= expected)
+    }
+    await count('192.0.2.1', 96)
+    await count('192.0.2.2', 97)
+    await take(to('a'), undefined, { sourceIp: '192.0.2.3', mailFrom: 'one@192.0.2.3' })
+    await eventually(() => parser.asked.length >= 98)
+    expect(parser.asked.map(({ mailFrom }) => mailFrom).slice(95)).toEqual([
+      'a@192.0.2.1',
+      'a@192.0.2.2',
+      'one@192.0.2.3',
+    ])
   })
 
   test('has 2 seconds for a message with which the process died, because all others wait', async () => {
