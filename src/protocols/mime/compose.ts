@@ -60,7 +60,7 @@ const BOUNDARY_PREFIX = '=_T'
 const LONG_WORD = /[^ \t]{900}/
 
 /**
- * The message without a DKIM signature; its body has the parts themselves, not copies. Throws when the input breaks a
+ * The message without a DKIM signature; large parts are in its body themselves, not copies. Throws when the input breaks a
  * rule its type cannot state (an unparsable mailbox, a line break in a field): a bug of the caller.
  */
 export function composeMessage(input: ComposeInput): SerialisedMessage {

@@ -1,7 +1,7 @@
 /**
  * @module Writes the tree that MailComposer laid out, with encoded parts in place of its leaves. MimeNode's own `build()`
  * sends each part through a chain of streams, with a tick of the event loop between the parts; that costs more than all
- * the encoding. Never copies or encodes a part.
+ * the encoding. Never encodes a part, nor copies a large one.
  */
 import type MimeNode from 'nodemailer/lib/mime-node'
 import type { EncodedPart } from './encode.ts'
@@ -22,10 +22,32 @@ export function serialiseTree(root: MimeNode, partOf: PartOf): SerialisedMessage
   if (root.multipart) writeChildren(root, body, partOf)
   else body.push(...(partOf(root)?.pieces ?? []))
   if (body.at(-1)?.subarray(-CRLF.length).equals(CRLF) === false) body.push(CRLF)
-  return { header, body }
+  return { header, body: merged(body) }
 }
 
 const CRLF = Buffer.from('\r\n')
+
+/** Many small pieces cost more, at each thing that is done with them, than to copy them once. */
+const SMALL_PIECE_BYTES = 8 * 1024
+
+function merged(pieces: readonly Buffer[]): Buffer[] {
+  const result: Buffer[] = []
+  let small: Buffer[] = []
+  const flush = () => {
+    if (small.length > 0) result.push(Buffer.concat(small))
+    small = []
+  }
+  for (const piece of pieces) {
+    if (piece.length <= SMALL_PIECE_BYTES) {
+      small.push(piece)
+      continue
+    }
+    flush()
+    result.push(piece)
+  }
+  flush()
+  return result
+}
 
 const headerOf = (node: MimeNode): Buffer => Buffer.from(`${node.buildHeaders()}\r\n\r\n`)
 
