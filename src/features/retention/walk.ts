@@ -104,7 +104,7 @@ export async function retireByIds<Row extends OldRow>(
   let done = 0
   for (let from = 0; from < ids.length && !signal.aborted; ) {
     const batch = ids.subarray(from, from + pace.rows)
-    done += await app.commit.write((tx) =>
+    done += await app.commit.writeFromReserve((tx) =>
       pace.run(() => {
         const rows = [...batch].map((id) => walk.byId(tx.db, id))
         return rows.filter((row) => row && !walk.isKept?.(row) && walk.retire(app, tx, row, before)).length
