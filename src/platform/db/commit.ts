@@ -334,7 +334,6 @@ export class Committer {
     const own: [string, number][] = []
     statements.savepoint.run()
     try {
-      if (!entry.mayUseReserve) this.#requireRoom()
       entry.value = entry.run({
         db: this.db,
         add: (counter, delta) => own.push([counter, delta]),
