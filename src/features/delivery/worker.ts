@@ -86,7 +86,10 @@ async function start(job: DeliverJob, isBulk: boolean): Promise<void> {
   body.jobs++
   try {
     const owner = isBulk ? `bulk ${job.accountId}` : job.accountId
-    const message = await composing.runSteps(owner, compose(job, body.shared))
+    const steps = compose(job, body.shared)
+    // A usual message is one slice; while nobody waits, a turn for it would cost a tenth more CPU.
+    const first = composing.size === 0 ? steps.next() : undefined
+    const message = first?.done ? first.value : await composing.runSteps(owner, steps)
     if (!message || draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: [], waitingBulk: [], running: 0 }
     sites.set(job.route.site, site)
