@@ -92,7 +92,10 @@ async function start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }
   bodies.set(job.emailId, body)
   body.jobs++
   try {
-    const message = await composing.runSteps(isBulk ? `bulk ${owner}` : owner, compose(job, body.shared))
+    const steps = compose(job, body.shared)
+    // A usual message is one slice; while nobody waits, a turn for it would cost a tenth more CPU.
+    const first = composing.size === 0 ? steps.next() : undefined
+    const message = first?.done ? first.value : await composing.runSteps(isBulk ? `bulk ${owner}` : owner, steps)
     if (!message || draining) return end(job, { kind: 'dropped' })
     const site = sites.get(job.route.site) ?? { waiting: new FairQueue(), waitingBulk: new FairQueue(), running: 0 }
     sites.set(job.route.site, site)
