@@ -349,6 +349,8 @@ export const attacks: readonly Attack[] = [
   {
     id: '10a',
     name: 'sandbox batches of 500 emails with 50 recipients, 4 at a time',
+    // One batch is more than a day may have; it is about what turns hold.
+    settings: { TASSIS_SANDBOX_PER_DAY: '1000000000' },
     run: (context) => {
       const email = (index: number) => ({
         from: `a@${context.attacker.sandboxDomain}`,

@@ -7,13 +7,14 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { PLANS } from '#features/accounts/plans.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { commandOf, freePort, startService, untilReady } from '../kill/service.ts'
 import { type Attack, attacks } from './attacks.ts'
 import { type HonestLoad, MEASURES, type Measure, startHonestLoad } from './honest.ts'
 import { makeWorld, settingsOf, type World, zone } from './world.ts'
 
-const HELP = `scripts/fairness [--seconds N] [--only ID,ID] [--together] [--tenants N] [--goals] [--keep]
+const HELP = `scripts/fairness [--seconds N] [--only ID,ID] [--together] [--tenants N] [--plan PLAN] [--goals] [--keep]
 
 An honest tenant sends 5 messages a second, receives, signs in and reads, while strangers and another tenant attack; each attack has a service of its
 own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack.
@@ -21,6 +22,7 @@ own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack.
   --only IDS   only these attacks, such as 1a,9; idle: none of them
   --together   five attackers at once, in place of one after the other
   --tenants N  so many honest tenants in place of one, who send 25 messages a second together
+  --plan PLAN  plan of the attackers (free), whose limits end some attacks soon; unlimited: turns alone hold them
   --goals      also fails when a figure is over its goal, which says something on a quiet machine only
   --keep       keeps data and logs
 Exit code 1 when anything of an honest tenant was refused, lost, deleted or paused.`
@@ -58,7 +60,7 @@ const dnsAddress = (await firstLine(dns.stdout)).trim()
 const ports = { http: await freePort(), inbound: await freePort(), mx: await freePort() }
 const url = `http://127.0.0.1:${ports.http}`
 const template = join(folder, 'template')
-const world: World = await makeWorld(settingsOf(template, ports, dnsAddress), args.tenants)
+const world: World = await makeWorld(settingsOf(template, ports, dnsAddress), args.tenants, args.plan)
 const failures: string[] = []
 
 printHead()
@@ -255,6 +257,7 @@ function readArguments() {
         only: { type: 'string' },
         together: { type: 'boolean', default: false },
         tenants: { type: 'string', default: '1' },
+        plan: { type: 'string', default: 'free' },
         goals: { type: 'boolean', default: false },
         keep: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -268,9 +271,11 @@ function readArguments() {
     const tenants = Number(values.tenants)
     const only = values.only?.split(',')
     const isKnown = (id: string) => id === 'idle' || attacks.some((attack) => attack.id === id)
+    const plan = PLANS.find((name) => name === values.plan)
+    if (!plan) return refuse()
     if (!(seconds >= 2 && seconds <= 600) || !(tenants >= 1 && tenants <= 200) || only?.every(isKnown) === false)
       return refuse()
-    return { ...values, seconds, tenants, only }
+    return { ...values, seconds, tenants, only, plan }
   } catch {
     return refuse()
   }

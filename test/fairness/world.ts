@@ -67,7 +67,7 @@ export function zone(): Zone {
 }
 
 /** Fills the data directory of `settings`. */
-export async function makeWorld(settings: Settings, honestCount: number): Promise<World> {
+export async function makeWorld(settings: Settings, honestCount: number, attackerPlan: Plan): Promise<World> {
   const opened = openApp(loadConfig(settings).config)
   const { app } = opened
   try {
@@ -98,7 +98,7 @@ export async function makeWorld(settings: Settings, honestCount: number): Promis
     for (let index = 0; index < honestCount; index++)
       honest.push(await make(index === 0 ? 'honest' : `honest${index}`, 'pro', index === 0 ? USERS : 0))
     const attackers: Tenant[] = []
-    for (let index = 0; index < ATTACKERS; index++) attackers.push(await make(`attacker${index}`, 'free', 0))
+    for (let index = 0; index < ATTACKERS; index++) attackers.push(await make(`attacker${index}`, attackerPlan, 0))
     return { honest, attackers }
   } finally {
     await opened.close()
