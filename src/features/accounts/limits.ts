@@ -68,18 +68,32 @@ function termsOf({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'>, accoun
 }
 
 /**
- * Throws 403 `plan_limit_reached` when the account keeps more contacts, or more bytes, than its plan has room for. Call it in the transaction that stores
- * them, behind that.
+ * Runs `store`, which stores contacts or bytes of an account, inside the caller's transaction. Throws 403 `plan_limit_reached`, so that the transaction is
+ * undone, when it made the account keep more than its plan has room for. What makes nothing grow is never refused: an account that has more than its
+ * plan allows, because that was made smaller, can still change and delete.
+ * @param fraction of the limit on contacts that may be used
  */
-export function requireStoredWithinPlan(app: Pick<App, 'config'>, tx: Pick<Tx, 'db'>, accountId: number): void {
+export function storeWithinPlan<T>(
+  app: Pick<App, 'config'>,
+  tx: Pick<Tx, 'db'>,
+  accountId: number,
+  store: () => T,
+  fraction = 1,
+): T {
+  const before = sql(tx.db).stored.get(accountId) ?? NOTHING_STORED
+  const value = store()
+  const after = sql(tx.db).stored.get(accountId) ?? NOTHING_STORED
+  if (after.contacts <= before.contacts && after.bytes <= before.bytes) return value
   const { plan, limits } = termsOf(app, tx, accountId)
-  const stored = sql(tx.db).stored.get(accountId)
-  if (!stored) return
-  if (limits.contacts < UNLIMITED && stored.contacts > limits.contacts)
-    throw planLimitReached(plan, `${limits.contacts} contacts`)
-  if (limits.stored_mib < UNLIMITED && stored.bytes > limits.stored_mib * MiB)
-    throw planLimitReached(plan, `${limits.stored_mib} MiB of contacts, templates, newsletters and suppressions`)
+  const { contacts, stored_mib: storedMib } = limits
+  if (contacts < UNLIMITED && after.contacts > before.contacts && after.contacts > contacts * fraction)
+    throw planLimitReached(plan, `${contacts} contacts`)
+  if (storedMib < UNLIMITED && after.bytes > before.bytes && after.bytes > storedMib * MiB)
+    throw planLimitReached(plan, `${storedMib} MiB of contacts, templates, newsletters and suppressions`)
+  return value
 }
+
+const NOTHING_STORED = { contacts: 0, bytes: 0 }
 
 const planLimitReached = (plan: string, limit: string): AppError =>
   new AppError(

@@ -9,7 +9,7 @@ import { mapFromPhp } from '#platform/http/schemas.ts'
 import type { Check } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type Contact, contactById } from '../contacts/find.ts'
@@ -122,8 +122,9 @@ export function addContact(
   return app.commit.write((tx) => {
     const list = getList(tx.db, actor.accountId, listId)
     requireAddable(app, list, isConfirmed)
-    const id = addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false })
-    requireStoredWithinPlan(app, tx, actor.accountId)
+    const id = storeWithinPlan(app, tx, actor.accountId, () =>
+      addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false }),
+    )
     const contact = id === undefined ? undefined : contactById(tx.db, id)
     if (!contact) throw conflict('contact_exists', `${checked.email} is on this list already.`)
     audit(app, tx, actor, {
@@ -180,11 +181,8 @@ export async function addContacts(
             metadata: { contacts: given.length, confirmed: isConfirmed },
           })
         const options = { isConfirmed, isBulk: true }
-        const added = checked.filter(
-          (contact) => addInTransaction(app, tx, list, contact, options) !== undefined,
-        ).length
-        if (added > 0) requireStoredWithinPlan(app, tx, actor.accountId)
-        return added
+        const isAdded = (contact: CheckedContact) => addInTransaction(app, tx, list, contact, options) !== undefined
+        return storeWithinPlan(app, tx, actor.accountId, () => checked.filter(isAdded).length)
       },
       { owner },
     )

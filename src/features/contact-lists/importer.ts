@@ -7,7 +7,7 @@ import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
 import { type OperationProgress, progressOperation } from '../operations/operations.ts'
@@ -118,14 +118,15 @@ function importSlice(app: App, tx: Tx, job: Import, slice: Slice, lines: readonl
   }
   const errors = JSON.parse(job.errors) as LineError[]
   let { inserted, duplicates, invalid } = job
-  for (const { line, said } of lines) {
-    if ('error' in said) {
-      invalid++
-      if (errors.length < MOST_ERRORS) errors.push({ line, error: said.error.slice(0, LONGEST_ERROR) })
-    } else if (importContact(app, tx, list, said, job.confirmed)) inserted++
-    else duplicates++
-  }
-  if (inserted > job.inserted) requireStoredWithinPlan(app, tx, list.accountId)
+  storeWithinPlan(app, tx, list.accountId, () => {
+    for (const { line, said } of lines) {
+      if ('error' in said) {
+        invalid++
+        if (errors.length < MOST_ERRORS) errors.push({ line, error: said.error.slice(0, LONGEST_ERROR) })
+      } else if (importContact(app, tx, list, said, job.confirmed)) inserted++
+      else duplicates++
+    }
+  })
   const { doneBytes, doneLines, isLast } = slice
   const progress = { doneBytes, doneLines, inserted, duplicates, invalid, errors: JSON.stringify(errors) }
   const isOpen = progressOperation(app, tx, job.operationId, {

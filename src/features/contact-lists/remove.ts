@@ -6,7 +6,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { deletedListAfter, markEmptied } from '../contacts/change-list.ts'
 import { type Contact, findContact } from '../contacts/find.ts'
@@ -54,8 +54,7 @@ export function changeContact(
   const json = metadataJson(app.config, metadata)
   return app.commit.write((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
-    setContactMetadata(tx, before.contact.id, json)
-    requireStoredWithinPlan(app, tx, actor.accountId)
+    storeWithinPlan(app, tx, actor.accountId, () => setContactMetadata(tx, before.contact.id, json))
     auditContact(app, tx, actor, 'contact.updated', before)
     return getContact(tx.db, actor.accountId, listId, email)
   })

@@ -8,7 +8,7 @@ import { prepared } from '#platform/db/open.ts'
 import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type Contact, findContact } from '../contacts/find.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'
@@ -21,6 +21,9 @@ import { type Entered, isFlooded, noteEntered, REMEMBERED_MS, wasEntered } from 
 const sql = prepared((db) => ({
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
 }))
+
+/** Of the contacts that a plan has room for: strangers must not use up what the account adds itself. */
+const STRANGERS_FRACTION = 0.9
 
 /** What whoever typed the address is told. */
 export type Subscribed = 'subscribed' | 'confirmation_sent' | 'confirmation_pending' | 'already_subscribed'
@@ -107,9 +110,9 @@ function addNew(app: App, tx: Tx, list: ContactList, post: Post): Subscribed {
     }
   }
   const status = mustConfirm ? 'pending' : 'active'
-  const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
+  const insert = () => insertContact(app, tx, { accountId, listId, email, metadata, status })
+  const inserted = storeWithinPlan(app, tx, accountId, insert, STRANGERS_FRACTION)
   if (!inserted) throw new Error('the contact is on the list already')
-  requireStoredWithinPlan(app, tx, accountId)
   const contactId = inserted.id
   if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, from, isBulk: false })
   else if (!isTooOften) scheduleWelcome(app, tx, { contactId, accountId, list })

@@ -13,7 +13,7 @@ import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { registeredSender } from '../broadcasts/sender.ts'
 import { getList } from '../contacts/lists.ts'
@@ -163,8 +163,9 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
       )
     const uuid = newUuid()
     const now = app.eventTime()
-    sql(tx.db).insert.run(uuid, actor.accountId, ...valuesOf(stored), newsletterStatusCode('draft'), now, now)
-    requireStoredWithinPlan(app, tx, actor.accountId)
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).insert.run(uuid, actor.accountId, ...valuesOf(stored), newsletterStatusCode('draft'), now, now),
+    )
     const id = formatUuid(uuid)
     audit(app, tx, actor, { action: 'newsletter.created', resourceType: 'newsletter', resourceId: id })
     return getNewsletter(tx.db, actor.accountId, id)
@@ -192,13 +193,14 @@ export async function changeNewsletter(
   return app.commit.write((tx) => {
     const before = getNewsletter(tx.db, actor.accountId, id)
     requireDraft(before)
-    sql(tx.db).update.run(
-      ...valuesOf({ ...before, ...given }),
-      app.eventTime(),
-      before.id,
-      newsletterStatusCode('draft'),
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).update.run(
+        ...valuesOf({ ...before, ...given }),
+        app.eventTime(),
+        before.id,
+        newsletterStatusCode('draft'),
+      ),
     )
-    requireStoredWithinPlan(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'newsletter.updated',
       resourceType: 'newsletter',

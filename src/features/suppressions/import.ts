@@ -6,7 +6,8 @@ import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { findListRow } from '../contacts/lists.ts'
 import { findStream } from '../streams/streams.ts'
@@ -59,20 +60,25 @@ export async function importSuppressions(
   const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
   const errors: LineError[] = []
   let isStarted = false
+  const owner = tenantOf(app.db, actor.accountId)
   for await (const slice of slicesOf(readCsv(file))) {
-    const results = await app.commit.write((tx) => {
-      requireOpenAccount(tx.db, actor.accountId)
-      if (!isStarted) {
-        audit(app, tx, actor, {
-          action: 'suppression.imported',
-          resourceType: 'suppression',
-          metadata: { lines: total },
-        })
-      }
-      const results = slice.map((line) => importLine(app, tx, actor, line, given.reason))
-      if (results.includes(true)) requireStoredWithinPlan(app, tx, actor.accountId)
-      return results
-    })
+    app.work.charge(actor.accountId, slice.length)
+    const results = await app.commit.write(
+      (tx) => {
+        requireOpenAccount(tx.db, actor.accountId)
+        if (!isStarted) {
+          audit(app, tx, actor, {
+            action: 'suppression.imported',
+            resourceType: 'suppression',
+            metadata: { lines: total },
+          })
+        }
+        return storeWithinPlan(app, tx, actor.accountId, () =>
+          slice.map((line) => importLine(app, tx, actor, line, given.reason)),
+        )
+      },
+      { owner },
+    )
     isStarted = true
     for (const [index, result] of results.entries()) {
       const line = slice[index]?.line ?? 0

@@ -8,7 +8,7 @@ import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
-import { requireStoredWithinPlan } from '../accounts/limits.ts'
+import { storeWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { isErasedForm, listedForm } from '../contacts/listed-form.ts'
 import { bringBackContacts } from '../contacts/status.ts'
@@ -147,8 +147,8 @@ export function addSuppression(
   return app.commit.write((tx) => {
     requireOpenAccount(tx.db, accountId)
     const address = listedForm(tx.db, accountId, suppressionKey(listed.address))
-    if (suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })) {
-      requireStoredWithinPlan(app, tx, accountId)
+    const add = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
+    if (storeWithinPlan(app, tx, accountId, add)) {
       audit(app, tx, actor, {
         action: 'suppression.created',
         resourceType: 'suppression',

@@ -12,7 +12,7 @@ import { noSuch } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { requireRoom, requireStoredWithinPlan } from '../accounts/limits.ts'
+import { requireRoom, storeWithinPlan } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { requireUsable } from './render.ts'
 
@@ -189,8 +189,9 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
     const uuid = newUuid()
     const now = app.eventTime()
     const { alias, name, subject, htmlBody, textBody } = given
-    sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, now, now)
-    requireStoredWithinPlan(app, tx, actor.accountId)
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, now, now),
+    )
     const id = formatUuid(uuid)
     audit(app, tx, actor, {
       action: 'template.created',
@@ -223,8 +224,9 @@ export async function changeTemplate(app: App, actor: Actor, id: string, change:
     const { alias, name, subject, htmlBody, textBody } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
-    sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, app.eventTime(), before.id)
-    requireStoredWithinPlan(app, tx, actor.accountId)
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, app.eventTime(), before.id),
+    )
     audit(app, tx, actor, {
       action: 'template.updated',
       resourceType: 'template',

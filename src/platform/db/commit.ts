@@ -232,8 +232,9 @@ export class Committer {
 
   async #loop(): Promise<void> {
     while ((this.#queue.size > 0 || this.#alone.length > 0) && !this.#broken) {
-      if (this.#held) await this.#held
       await this.#options.disk?.refresh()
+      // Last: a checkpoint may have begun to hold the writer meanwhile.
+      while (this.#held) await this.#held
       if (this.#alone.length > 0) await this.#runAlone()
       if (this.#queue.size === 0) continue
       const deltas = new Map<string, number>()

@@ -37,6 +37,32 @@ const contact = (i: number, metadata: object = {}) => ({ email: `c${i}@x.test`, 
 const CONTACTS_FULL = 'Plan free has room for 5 contacts; delete what is not needed, or change to a larger plan.'
 
 describe('contacts', () => {
+  test('beyond a plan that was made smaller keep nobody from what adds none: suppressions, changes, templates', async () => {
+    await using free = await startFree('free.max_contacts=1')
+    const { api, list, service, actor } = free
+    const path = `/v1/contact-lists/${list}/contacts`
+    const setPlan = (plan: string) =>
+      service.app.db.run('UPDATE accounts SET plan = ? WHERE id = ?', [plan, actor.accountId])
+    setPlan('pro')
+    for (let i = 0; i < 3; i++) await api('POST', path, contact(i, { note: 'long enough' }))
+    setPlan('free')
+    const template = { alias: 'hello', name: 'Hello', subject: 'Hello', text_body: 'Hello' }
+    const answers = [
+      await api('POST', '/v1/suppressions', { email_address: 'c0@x.test' }),
+      await api('POST', '/v1/templates', template),
+      await api('PATCH', `${path}/c1@x.test`, { metadata: {} }),
+      await api('POST', path, contact(2)),
+      await api('POST', path, contact(3)),
+    ]
+    expect(answers.map(({ status, body }) => [status, at(body, 'code')])).toEqual([
+      [201, undefined],
+      [201, undefined],
+      [200, undefined],
+      [409, 'contact_exists'],
+      [403, 'plan_limit_reached'],
+    ])
+  })
+
   test('are as many as the plan has room for, whatever way they come; one that is removed makes room', async () => {
     await using free = await startFree('free.max_contacts=5')
     const { api, list, service, key } = free
