@@ -209,15 +209,17 @@ function addRecipients(
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
   const { recipients } = draft
+  const isBulk = broadcastId !== undefined
   for (let from = 0; from < recipients.length; ) {
-    const isGroup = recipients.length - from >= RECIPIENTS_PER_STATEMENT
-    const group = recipients.slice(from, from + (isGroup ? RECIPIENTS_PER_STATEMENT : 1))
+    const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT
     const values: (string | number | null)[] = []
-    const outcomes: (ReturnType<typeof suppressedOutcome> | undefined)[] = []
-    for (const [index, recipient] of group.entries()) {
-      const reason = suppressions[from + index]
+    const outcomes: { at: number; data: EventData }[] = []
+    for (let at = 0; at < size; at++) {
+      const recipient = recipients[from + at]
+      if (!recipient) break
+      const reason = suppressions[from + at]
       const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk: broadcastId !== undefined })
+      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
       values.push(
         emailId,
         RECIPIENT_KINDS.indexOf(recipient.kind),
@@ -228,15 +230,15 @@ function addRecipients(
         outcome ? null : dueAt,
         outcome?.lastError ?? null,
       )
-      outcomes.push(outcome)
-      if (!outcome) lanes.add(lane)
+      if (outcome) outcomes.push({ at, data: outcome.data })
+      else lanes.add(lane)
     }
-    const { lastInsertRowid } = (isGroup ? statements.insertRecipientGroup : statements.insertRecipient).run(...values)
+    const statement = size === 1 ? statements.insertRecipient : statements.insertRecipientGroup
+    const { lastInsertRowid } = statement.run(...values)
     // Ids of one statement follow each other, since nobody else writes.
-    const firstId = Number(lastInsertRowid) - group.length + 1
-    for (const [index, outcome] of outcomes.entries())
-      if (outcome) rejected.push({ recipientId: firstId + index, data: outcome.data })
-    from += group.length
+    const firstId = Number(lastInsertRowid) - size + 1
+    for (const { at, data } of outcomes) rejected.push({ recipientId: firstId + at, data })
+    from += size
   }
   return { lanes, rejected }
 }

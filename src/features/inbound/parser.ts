@@ -9,7 +9,7 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Timer } from '#platform/clock.ts'
-import { KiB, seconds } from '#platform/units.ts'
+import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
@@ -44,8 +44,6 @@ export interface Parser {
   close(): void
 }
 
-/** What a Worker may have to parse before the other one helps with small messages: a fraction of a second, whatever they are made of. */
-const BUSY_BYTES = 512 * KiB
 /** Messages of a Worker that are parsed and wait for DNS; each still lies in its memory. */
 const MOST_AUTHENTICATING = 128
 /** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
@@ -94,14 +92,8 @@ export function createParser(app: ParserNeeds, newWorker: () => Worker = () => s
   }
   const forSmall = createLane(app, shared)
   const forLarge = createLane(app, shared)
-  /** The second Worker is started only when the first has much to do: one suffices for most, and each costs memory and time to warm up. */
-  const laneOf = (request: ParseRequest): Lane => {
-    if (isLarge(request)) return forLarge
-    const isBusy = forSmall.unparsedBytes > BUSY_BYTES && forLarge.unparsedBytes < forSmall.unparsedBytes
-    return isBusy && !forLarge.hasLarge ? forLarge : forSmall
-  }
   return {
-    parse: (request, onParsed = () => undefined) => laneOf(request).parse(request, onParsed),
+    parse: (request, onParsed = () => undefined) => (isLarge(request) ? forLarge : forSmall).parse(request, onParsed),
     close() {
       forSmall.close()
       forLarge.close()
@@ -118,10 +110,6 @@ interface SharedByLanes {
 
 interface Lane {
   parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer>
-  /** Of messages that are not parsed yet. */
-  readonly unparsedBytes: number
-  /** Whether a large one is among them. */
-  readonly hasLarge: boolean
   close(): void
 }
 
@@ -281,12 +269,6 @@ function createLane(app: ParserNeeds, { filesFolder, newWorker, nextId }: Shared
         waiting.push({ id: nextId(), request, resolve, reject, onParsed, startMs: 0, isSuspect: false })
         pump()
       })
-    },
-    get unparsedBytes() {
-      return waiting.reduce((sum, { request }) => sum + request.sizeBytes, parsing?.request.sizeBytes ?? 0)
-    },
-    get hasLarge() {
-      return (parsing !== undefined && isLarge(parsing.request)) || waiting.some(({ request }) => isLarge(request))
     },
     close() {
       isClosed = true

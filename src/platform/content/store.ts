@@ -96,9 +96,9 @@ export class ContentStore {
    * Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
    * @param options.inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
    */
-  async put(parts: readonly Uint8Array[], now: Millis, { inTurn, ...writing }: PutOptions = {}): Promise<ContentRef[]> {
+  async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    await this.#requireRoom(parts, writing)
+    const { inTurn } = options
     return this.#storingIn(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
       const ready: PackedPart[] = []
@@ -106,10 +106,11 @@ export class ContentStore {
         const prepared = inTurn ? await inTurn(() => packed(part)) : packed(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
+        await this.#requireRoom(part, options)
         fill(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
-      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), writing)
+      const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     })
@@ -141,11 +142,11 @@ export class ContentStore {
     })
   }
 
-  /** Before any file is written. Throws 507 when the parts would touch what is reserved of the disk. */
-  async #requireRoom(parts: readonly Uint8Array[], { mayUseReserve }: WriteOptions): Promise<void> {
+  /** Before a file is written; rows are the Committer's to refuse. Throws 507 when the part would touch what is reserved of the disk. */
+  async #requireRoom(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
-    if (!this.#disk.hasRoomFor(parts.reduce((sum, { length }) => sum + length, 0))) throw insufficientStorage()
+    if (!this.#disk.hasRoomFor(part.length)) throw insufficientStorage()
   }
 
   /** What is stored into a month, which nobody drops meanwhile. When it fails, the files that it made go; errors of a full disk become 507. */

@@ -11,6 +11,7 @@ import { type Clock, systemClock } from '../clock.ts'
 import type { DiskGuard } from '../disk.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
+import { MiB } from '../units.ts'
 import { type NotAPromise, prepared } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
@@ -72,6 +73,8 @@ interface Entry {
 const MOST_PER_GROUP = 128
 /** Bounds the time for which one group keeps the event loop, but for one write that takes longer. */
 const MAX_GROUP_MS = 10
+/** Free beside the reserve, no group can use it up: it has some milliseconds. */
+const AMPLE_BYTES = 256 * MiB
 /** Owner of the writes of the service itself: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
 /** The service writes for all owners, so it has the turns of several. */
@@ -106,6 +109,8 @@ export class Committer {
   #held: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
   #checkpointFromBytes = 0
+  /** Whether the running group could come near the reserve of the disk, so that each write is measured. */
+  #isTight = false
   /** Of the database when the running group began. */
   #pagesBefore = 0
   #pageBytes: number | undefined
@@ -302,7 +307,8 @@ export class Committer {
     const taken: Entry[] = []
     try {
       statements.begin.run()
-      this.#pagesBefore = this.#options.disk ? (statements.pages.get()?.page_count ?? 0) : 0
+      this.#isTight = this.#options.disk?.hasRoomFor(AMPLE_BYTES) === false
+      if (this.#isTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
       for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MOST_PER_GROUP; ) {
         const next = this.#queue.shift()
@@ -340,7 +346,7 @@ export class Committer {
         add: (counter, delta) => own.push([counter, delta]),
         afterCommit: (run) => entry.after.push(run),
       })
-      if (!entry.mayUseReserve) this.#requireRoom()
+      if (this.#isTight && !entry.mayUseReserve) this.#requireRoom()
       statements.release.run()
       for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
     } catch (error) {

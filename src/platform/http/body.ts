@@ -201,13 +201,13 @@ async function readChunked(
 // RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** @param inTurn left out: at once */
+/** @param inTurn left out: at once, without a turn of the event loop */
 async function parse(
   request: Request,
   bytes: Uint8Array,
   accepts: Format,
   reservation: Reservation,
-  inTurn: InTurn = async (piece) => piece(),
+  inTurn: InTurn | undefined,
 ): Promise<unknown> {
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {
@@ -225,10 +225,11 @@ async function parse(
     return parseForm(bytes, contentType)
   }
   if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
-  const text = await inTurn(() => decodeUtf8(bytes))
-  const valuesBytes = (await inTurn(() => countJsonValues(text))) * HEAP_BYTES_PER_JSON_VALUE
+  const text = inTurn ? await inTurn(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
+  const values = inTurn ? await inTurn(() => countJsonValues(text)) : countJsonValues(text)
+  const valuesBytes = values * HEAP_BYTES_PER_JSON_VALUE
   if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = await inTurn(() => parseJson(text))
+  const value = inTurn ? await inTurn(() => parseJson(text)) : parseJson(text)
   reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
   return value
 }

@@ -126,12 +126,6 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
     }
   }
 
-  const answer = async (request: Request, listener?: Bun.Server<undefined>): Promise<Response> => {
-    const response = await respond(request, listener)
-    if (config.isHttps) response.headers.set('strict-transport-security', STRICT_TRANSPORT)
-    return response
-  }
-
   const respond = async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
     const url = routableUrl(request.url)
     const routed = url === request.url ? request : requestAt(url, request)
@@ -147,8 +141,16 @@ export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): Http
     }
   }
 
+  const answer = config.isHttps
+    ? async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
+        const response = await respond(request, listener)
+        response.headers.set('strict-transport-security', STRICT_TRANSPORT)
+        return response
+      }
+    : respond
+
   return {
-    fetch: (request) => answer(request),
+    fetch: (request) => answer(request, undefined),
     listen(hostname, port) {
       const listener = Bun.serve({
         hostname,
@@ -255,11 +257,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
       throwIfInvalid(rules.checkQuery?.(elysia.query))
-      if (fairness && context.actor !== undefined) {
-        // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
-        const take = rules.takesIdempotencyKey ? fairness.chargeWork : fairness.spendWork
-        take(context.actor as Actor, 1)
-      }
+      // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
+      const asksFirst = !rules.takesIdempotencyKey
+      if (fairness && context.actor !== undefined && asksFirst) fairness.spendWork(context.actor as Actor, 1)
       const owner = fairness && context.actor !== undefined ? fairness.ownerOf(context.actor as Actor) : undefined
       if (isReading(request.method)) {
         if (!fairness || owner === undefined) return
@@ -272,7 +272,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
         fairness && owner !== undefined ? piecesInTurn(fairness.turns, owner) : undefined
       const { value, sizeBytes, reservation } = await bodies.read(request, sender, rules.bodyFormat, inTurn)
       context.reservation = reservation
-      if (context.actor !== undefined) fairness?.chargeWork(context.actor as Actor, sizeBytes / BYTES_PER_WORK_UNIT)
+      const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
+      if (context.actor !== undefined)
+        fairness?.chargeWork(context.actor as Actor, asksFirst ? bodyUnits : bodyUnits + 1)
       if (requiredScopes !== undefined) {
         // The key may be deleted meanwhile, the user removed or of another role.
         const found = actorOf(options, request, context)

@@ -119,7 +119,7 @@ export class FairQueue<T> {
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
     this.#forgetIdle()
-    return { owner, ...taken }
+    return { owner, item: taken.item, cost: taken.cost }
   }
 
   /** Puts an item that was taken out before all others of its owner, for another turn; no limit applies. */
