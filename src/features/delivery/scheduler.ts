@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { familyOf } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/queue.ts'
 import { ownUrl } from '../tracking/base-url.ts'
@@ -47,7 +47,6 @@ const MAX_WANTED_BODY_MS = minutes(2)
 /** Beyond that, time for the octets of the message over a slow line: 64 kB a second. */
 const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
-const MAX_CACHED_OWNERS = 10_000
 /** Of why an email could not be built, as it is stored with each recipient. */
 const MOST_REASON_CHARACTERS = 1000
 
@@ -65,7 +64,6 @@ export class DeliveryScheduler {
   readonly #renderLine = new RenderLine<Hand>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
-  readonly #owners = new Map<number, number>()
   /** Set while attempts are watched. */
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
@@ -415,15 +413,9 @@ export class DeliveryScheduler {
     for (const [worker, recipientIds] of cut) this.#pool?.post(worker, { type: 'cut', recipientIds })
   }
 
-  /** The account that slots are counted for: sub-accounts share those of their parent. */
+  /** The account that slots, memory and rendering are counted for: sub-accounts share those of their parent. */
   #ownerOf(accountId: number): number {
-    let owner = this.#owners.get(accountId)
-    if (owner === undefined) {
-      owner = familyOf(this.#app.db, accountId)
-      if (this.#owners.size >= MAX_CACHED_OWNERS) this.#owners.clear()
-      this.#owners.set(accountId, owner)
-    }
-    return owner
+    return tenantOf(this.#app.db, accountId)
   }
 }
 
