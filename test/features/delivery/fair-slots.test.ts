@@ -55,14 +55,16 @@ async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
 
 type Send = (...to: readonly string[]) => Promise<void>
 
-/** Another account with a sending domain. */
-async function newAccount({ app }: MailFlow, name: string): Promise<Send> {
+/** Another account with a sending domain, or a sub-account of the newest one. */
+async function newAccount({ app }: MailFlow, name: string, { isSubAccount = false, text = 'Hi' } = {}): Promise<Send> {
+  const parentId = app.db.query<{ id: number }, []>('SELECT max(coalesce(parent_id, id)) AS id FROM accounts').get()?.id
   const actor = await createTestAccount(app)
+  if (isSubAccount) app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parentId ?? 0, actor.accountId])
   await createDomain(app, actor, `${name}.test`)
   app.db.run('UPDATE domains SET verified_at = 1')
   return async (...to) => {
     for (const one of to) {
-      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: 'Hi' }
+      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: text }
       await acceptEmail(app, actor, draftOf(app, request, undefined))
     }
   }
@@ -142,10 +144,7 @@ describe('while an account sends to silent servers', () => {
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
     })
     for (const name of ['parent', 'child']) {
-      const attack = await newAccount(flow, name)
-      flow.app.db.run('UPDATE accounts SET parent_id = id - 1 WHERE id = (SELECT max(id) FROM accounts) AND ?', [
-        name === 'child',
-      ])
+      const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
       await attack(...silent.map((domain) => `${name}@${domain}`))
       await eventually(() => inDelivery(flow, 'silent') === 10)
     }
@@ -212,7 +211,49 @@ test('100 messages of an account to a domain are not before the one of another t
   expectBalanced(flow.service)
 })
 
+const begun = ({ app }: MailFlow): number =>
+  app.db
+    .query<{ n: number }, []>(
+      'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
+    )
+    .get()?.n ?? 0
+
 describe('an attempt whose slot is wanted', () => {
+  test('is ended while it is dialled, and the site does not rest for that', async () => {
+    const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+    let waiting = 0
+    await using server = await startScriptedSmtp({
+      greeting: async () => {
+        waiting++
+        await spoken
+        return '220 slow.test'
+      },
+    })
+    const clock = new ManualClock(START)
+    const slow = numbered('slow', 12)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...slow),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const sendMuch = await newAccount(flow, 'busy')
+    await sendMuch(...slow.map((domain) => `bob@${domain}`))
+    await eventually(() => waiting === 10)
+    clock.advance(seconds(65))
+    await eventually(() => rows(flow, 'slow').filter(({ lastError }) => lastError !== null).length === 10)
+    expect(rows(flow, 'slow')[0]).toMatchObject({
+      status: 'queued',
+      attempts: 1,
+      lastError: 'The connection was lost: The server took too long while most slots for deliveries were in use',
+    })
+    speak()
+    const sent = await flow.send({ to: 'ann@slow0.test' })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(flow.service)
+  })
+
   test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
@@ -258,20 +299,14 @@ describe('an attempt whose slot is wanted', () => {
       const send = await newAccount(flow, name)
       await send(...silent.map((domain) => `${name}@${domain}`))
     }
-    const begun = (): number =>
-      flow.app.db
-        .query<{ n: number }, []>(
-          'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
-        )
-        .get()?.n ?? 0
     await attack('first')
-    await eventually(() => begun() === 10)
+    await eventually(() => begun(flow) === 10)
     clock.advance(minutes(5))
     await flow.app.commit.barrier()
-    expect(begun()).toBe(10)
+    expect(begun(flow)).toBe(10)
     await attack('second')
     await attack('third')
-    await eventually(() => begun() >= 16)
+    await eventually(() => begun(flow) >= 16)
     await eventually(() => {
       clock.advance(seconds(5))
       return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')
