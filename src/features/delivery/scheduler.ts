@@ -38,9 +38,10 @@ export interface LaneState {
 /** A hold that is not told by an event. */
 const UNTOLD_HOLD_MS = minutes(1)
 /**
- * How long an attempt may take whose slot is wanted: until the message begins, and from there. RFC 5321 §4.5.3.2 gives a server up to 20 minutes for the
- * first and 10 for its reply to the final dot. What ends before the message began is deferred and tried again; what ends after it is `uncertain`, so that
- * longer is waited there, though no server that works well takes so long.
+ * How long an attempt may take whose slot or memory is wanted: until the message begins, and from there. RFC 5321
+ * §4.5.3.2 gives a server up to 20 minutes for the first and 10 for its reply to the final dot. What ends before the
+ * message began is deferred and tried again; what ends after it is `uncertain`, so that longer is waited there, though no
+ * server that works well takes so long.
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
@@ -99,6 +100,7 @@ export class DeliveryScheduler {
     })
     this.#memoryQueue = new MemoryQueue({
       memory: app.memory,
+      tenantOf: (accountId) => this.#ownerOf(accountId),
       start: (hand, prepared) => {
         const { lane, worker } = hand
         hand.sentToWorkerAt = clock.now()
@@ -253,7 +255,6 @@ export class DeliveryScheduler {
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
-    this.#watchSlowAttempts()
     const hands = claimed.map(
       (recipient): Hand => ({
         ...recipient,
@@ -268,6 +269,7 @@ export class DeliveryScheduler {
     )
     for (const hand of hands) this.#hands.add(hand)
     for (const hand of hands) this.#startJob(hand, route)
+    this.#watchSlowAttempts()
     lane.firstDue = laneFirstDue(this.#app.db, lane.name)
     return true
   }
@@ -297,7 +299,8 @@ export class DeliveryScheduler {
   #startJob(hand: Hand, route: Route): void {
     try {
       const built = this.#buildJob(hand.recipientId, hand.emailId, route)
-      if ('render' in built) this.#renderLine.enter(hand, built.accountId, () => void this.#render(hand, built))
+      if ('render' in built)
+        this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
       else this.#memoryQueue.enter(hand, built)
     } catch (error) {
       this.#failUnbuilt(hand, error)
@@ -309,7 +312,9 @@ export class DeliveryScheduler {
     try {
       const prepared = await unrendered.render()
       // What ended meanwhile, with the service or otherwise, is nobody's to send.
-      if (this.#hands.unsettled(hand.recipientId) === hand) this.#memoryQueue.enter(hand, prepared)
+      if (this.#hands.unsettled(hand.recipientId) !== hand) return
+      this.#memoryQueue.enter(hand, prepared)
+      this.#watchSlowAttempts()
     } catch (error) {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
@@ -381,19 +386,22 @@ export class DeliveryScheduler {
     if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
   }
 
-  /** While slots are wanted, looks now and then for attempts that take too long. */
+  /** While slots or memory are wanted, looks now and then for attempts that take too long. */
   #watchSlowAttempts(): void {
-    if (this.#watch || this.#stopping.signal.aborted || !this.#sites.areSlotsWanted) return
+    if (this.#watch || this.#stopping.signal.aborted) return
+    if (!this.#sites.areSlotsWanted && !this.#memoryQueue.hasWaiting) return
     this.#watch = this.#app.clock.after(SLOW_ATTEMPTS_INTERVAL_MS, () => {
       this.#watch = undefined
+      // Requests may have given memory back meanwhile.
+      this.#memoryQueue.startWaiting()
       this.#cutSlowAttempts()
       this.#watchSlowAttempts()
     })
   }
 
   /**
-   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot, else as many as
-   * their account has too many, those first that came first.
+   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot or for memory,
+   * else as many as their account has too many, those first that came first, and all whose memory others wait for.
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
@@ -406,7 +414,9 @@ export class DeliveryScheduler {
       if (!isSlow || settling) continue
       const owner = this.#ownerOf(accountOfLane(lane))
       const tooMany = excess.get(owner) ?? this.#sites.excessOf(owner)
-      if (tooMany <= 0 && (hasBegun || !this.#sites.isSlotWanted(owner))) continue
+      const holdsUpOthers = tooMany > 0 || this.#memoryQueue.isInWayOfOthers(hand)
+      const holdsUpOwn = this.#sites.isSlotWanted(owner) || this.#memoryQueue.isInWayOfOwn(hand)
+      if (!holdsUpOthers && (hasBegun || !holdsUpOwn)) continue
       excess.set(owner, tooMany - 1)
       cut.set(worker, [...(cut.get(worker) ?? []), recipientId])
     }
