@@ -115,9 +115,6 @@ export const listAccounts = (config: Config, db: Database): Account[] =>
     .all.all()
     .map((row) => accountOf(config, db, row))
 
-/** Row id of the account that limits are counted for, which sub-accounts share: their parent's, or its own. */
-export const familyOf = (db: Database, id: number): number => sql(db).parentOf.get(id)?.parentId ?? id
-
 /** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
 export function insertAccount(
   tx: Tx,

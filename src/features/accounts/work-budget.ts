@@ -27,7 +27,7 @@ const sql = prepared((db) => ({
 const tenants = new WeakMap<Database, Map<number, number>>()
 const MAX_CACHED_TENANTS = 100_000
 
-/** Row id of the account that an account takes turns as: its parent, or itself. Asked several times a request. */
+/** Row id of the account that an account takes turns and shares slots and memory as: its parent, or itself. Asked several times a request. */
 export function tenantOf(db: Database, accountId: number): number {
   const known = tenants.get(db) ?? new Map<number, number>()
   tenants.set(db, known)

@@ -40,7 +40,7 @@ export interface Connections {
 /** How sessions end whose attempt took too long. */
 export const TOOK_TOO_LONG: SmtpFailure = {
   kind: 'timeout',
-  message: 'The server took too long while most slots for deliveries were in use',
+  message: 'The server took too long while most capacity for deliveries was in use',
 }
 
 /** The addresses of a route in the order to dial them. */

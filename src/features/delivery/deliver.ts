@@ -169,7 +169,11 @@ export async function transmit(
     if (!connection) {
       const opened = await connections.open(route, next, signal)
       next = opened.next
-      if (opened.kind !== 'open') return { result: opened, session: undefined }
+      if (opened.kind !== 'open') {
+        // Ended by us: that says of the site only that it was slow, so it is not unreachable to others.
+        const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: TOOK_TOO_LONG } as const) : opened
+        return { result: ended, session: undefined }
+      }
       connection = opened.connection
     }
     let result: TransactionResult

@@ -18,7 +18,7 @@ export interface Hand extends AttemptInHand {
   readonly worker: number
   /** Not before it has memory, and is rendered. */
   sentToWorkerAt: Millis | undefined
-  /** How long it may take from the beginning of its message while its slot is wanted. */
+  /** How long it may take from the beginning of its message while its slot or memory is wanted. */
   maxWantedBodyMs: Millis
   /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
   settling: Promise<void> | undefined

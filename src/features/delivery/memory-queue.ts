@@ -1,10 +1,11 @@
 /**
  * @module Starts each large message once the memory budget has capacity for it: accounts take turns by size, bulk mail
- * comes after all other. Small messages do not wait. Recipients that share a body in one Worker share its memory. Never
- * reads a message; it knows its size.
+ * comes after all other. Small messages do not wait. Recipients that share a body in one Worker share its memory. Says
+ * which started jobs are in the way of what waits. Never ends a job and never reads a message; it knows its size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
+import { Counts } from './counts.ts'
 import type { PreparedJob } from './job.ts'
 
 /** A composed message, what it is made from, and what is on its way to the socket. */
@@ -17,6 +18,8 @@ const ACCOUNT_FRACTION = 1 / 8
 
 export interface MemoryQueueOptions<T> {
   readonly memory: MemoryBudget
+  /** The account that memory is counted for: sub-accounts share that of their parent. */
+  readonly tenantOf: (accountId: number) => number
   readonly start: (owner: T, prepared: PreparedJob) => void
   /** Whether the owner's mail gives way to that of others. */
   readonly isBulk: (owner: T) => boolean
@@ -27,13 +30,14 @@ export interface MemoryQueueOptions<T> {
 interface Waiting<T> {
   readonly owner: T
   readonly prepared: PreparedJob
+  readonly tenant: number
   readonly body: string
 }
 
 /** A large body in memory. */
 interface HeldBody {
   readonly name: string
-  readonly accountId: number
+  readonly tenant: number
   readonly bytes: number
   readonly reservation: Reservation | undefined
   owners: number
@@ -45,6 +49,7 @@ export class MemoryQueue<T> {
   readonly #bodies = new Map<string, HeldBody>()
   readonly #bodyOf = new Map<T, HeldBody>()
   #heldBytes = 0
+  readonly #heldBytesOf = new Counts()
   readonly #waiting = new FairQueue<Waiting<T>>()
   readonly #waitingBulk = new FairQueue<Waiting<T>>()
   readonly #waitingOwners = new Set<T>()
@@ -60,14 +65,16 @@ export class MemoryQueue<T> {
       start(owner, prepared)
       return
     }
-    const waiting = { owner, prepared, body: this.#bodyName(owner, prepared) }
+    const tenant = this.#options.tenantOf(prepared.job.accountId)
+    const waiting = { owner, prepared, tenant, body: this.#bodyName(owner, prepared) }
     const held = this.#bodies.get(waiting.body)
-    if (held) {
+    // While others wait for the memory of the body, each further recipient would hold it longer.
+    if (held && !this.#isInWayOfOthers(tenant)) {
       this.#start(waiting, held)
       return
     }
     const queue = isBulk(owner) ? this.#waitingBulk : this.#waiting
-    queue.push(prepared.job.accountId, waiting, prepared.sizeBytes)
+    queue.push(tenant, waiting, prepared.sizeBytes)
     this.#waitingOwners.add(owner)
     this.startWaiting()
   }
@@ -77,6 +84,22 @@ export class MemoryQueue<T> {
     return new Set(this.#waitingOwners)
   }
 
+  get hasWaiting(): boolean {
+    return this.#waitingOwners.size > 0
+  }
+
+  /** Whether a started job holds memory that mail of other accounts waits for. */
+  isInWayOfOthers(owner: T): boolean {
+    const body = this.#bodyOf.get(owner)
+    return body !== undefined && this.#isInWayOfOthers(body.tenant)
+  }
+
+  /** Whether a started job holds memory, and other mail of its account waits for some. */
+  isInWayOfOwn(owner: T): boolean {
+    const body = this.#bodyOf.get(owner)
+    return body !== undefined && this.#waiting.sizeOf(body.tenant) + this.#waitingBulk.sizeOf(body.tenant) > 0
+  }
+
   /** Gives the memory of a started job back. Who waits for it is started by `startWaiting`. */
   release(owner: T): void {
     const body = this.#bodyOf.get(owner)
@@ -84,6 +107,7 @@ export class MemoryQueue<T> {
     if (!body || --body.owners > 0) return
     this.#bodies.delete(body.name)
     this.#heldBytes -= body.bytes
+    this.#heldBytesOf.add(body.tenant, -body.bytes)
     body.reservation?.release()
   }
 
@@ -107,10 +131,10 @@ export class MemoryQueue<T> {
   }
 
   #startNext(queue: FairQueue<Waiting<T>>): 'started' | 'full' | 'none' {
-    const isServable = (accountId: Owner) => !this.#hasItsShare(accountId)
+    const isServable = (tenant: Owner) => !this.#hasItsShare(Number(tenant))
     const next = queue.peek(isServable)
     if (!next) return 'none'
-    const held = this.#reserve(next)
+    const held = this.#bodies.get(next.body) ?? this.#reserve(next)
     if (!held) return 'full'
     queue.shift(isServable)
     this.#start(next, held)
@@ -123,25 +147,30 @@ export class MemoryQueue<T> {
     if (body.owners++ === 0) {
       this.#bodies.set(body.name, body)
       this.#heldBytes += body.bytes
+      this.#heldBytesOf.add(body.tenant, body.bytes)
     }
     this.#bodyOf.set(owner, body)
     this.#waitingOwners.delete(owner)
     this.#options.start(owner, prepared)
   }
 
-  #hasItsShare(accountId: Owner): boolean {
-    let bytes = 0
-    for (const body of this.#bodies.values()) if (body.accountId === accountId) bytes += body.bytes
-    return bytes >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
+  #hasItsShare(tenant: number): boolean {
+    return this.#heldBytesOf.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
+  }
+
+  /** Whether mail of another account waits which that account has not too much memory for. */
+  #isInWayOfOthers(tenant: number): boolean {
+    const isHeldUp = (other: Owner) => other !== tenant && !this.#hasItsShare(Number(other))
+    return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isHeldUp) !== undefined)
   }
 
   /** Reserves memory for a body. The only large one always gets it: else a message above the budget would never go. */
-  #reserve({ body: name, prepared: { job, sizeBytes } }: Waiting<T>): HeldBody | undefined {
+  #reserve({ body: name, tenant, prepared: { sizeBytes } }: Waiting<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR
     const isWithin = this.#heldBytes + bytes <= memory.limitBytes * DELIVERY_FRACTION
     const reservation = isWithin ? memory.reserve(bytes) : undefined
     if (!reservation && this.#bodies.size > 0) return undefined
-    return { name, accountId: job.accountId, bytes, reservation, owners: 0 }
+    return { name, tenant, bytes, reservation, owners: 0 }
   }
 }

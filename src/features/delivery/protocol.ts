@@ -1,6 +1,6 @@
 /**
- * @module What the scheduler (main thread) and the delivery Workers say to each other: `start`, `go`, `cut`, `drop` one way, `begin`, `outcome` the
- * other. Plain data, as JSON text: a message of many small parts crosses faster as one string.
+ * @module The messages between the scheduler (main thread) and the delivery Workers: `settings`, `key`, `start`, `go`, `cut`, `drain` to a Worker, `begin`
+ * and `outcome` from it. Plain data, as JSON text: a message of many small parts crosses faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { familyOf } from '../accounts/accounts.ts'
+import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/queue.ts'
 import { ownUrl } from '../tracking/base-url.ts'
@@ -38,16 +38,16 @@ export interface LaneState {
 /** A hold that is not told by an event. */
 const UNTOLD_HOLD_MS = minutes(1)
 /**
- * How long an attempt may take whose slot is wanted: until the message begins, and from there. RFC 5321 §4.5.3.2 gives a server up to 20 minutes for the
- * first and 10 for its reply to the final dot. What ends before the message began is deferred and tried again; what ends after it is `uncertain`, so that
- * longer is waited there, though no server that works well takes so long.
+ * How long an attempt may take whose slot or memory is wanted: until the message begins, and from there. RFC 5321
+ * §4.5.3.2 gives a server up to 20 minutes for the first and 10 for its reply to the final dot. What ends before the
+ * message began is deferred and tried again; what ends after it is `uncertain`, so that longer is waited there, though no
+ * server that works well takes so long.
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
 /** Beyond that, time for the octets of the message over a slow line: 64 kB a second. */
 const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
-const MAX_CACHED_OWNERS = 10_000
 /** Of why an email could not be built, as it is stored with each recipient. */
 const MOST_REASON_CHARACTERS = 1000
 
@@ -65,7 +65,6 @@ export class DeliveryScheduler {
   readonly #renderLine = new RenderLine<Hand>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
-  readonly #owners = new Map<number, number>()
   /** Set while attempts are watched. */
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
@@ -101,6 +100,7 @@ export class DeliveryScheduler {
     })
     this.#memoryQueue = new MemoryQueue({
       memory: app.memory,
+      tenantOf: (accountId) => this.#ownerOf(accountId),
       start: (hand, prepared) => {
         const { lane, worker } = hand
         hand.sentToWorkerAt = clock.now()
@@ -255,7 +255,6 @@ export class DeliveryScheduler {
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
-    this.#watchSlowAttempts()
     const hands = claimed.map(
       (recipient): Hand => ({
         ...recipient,
@@ -270,6 +269,7 @@ export class DeliveryScheduler {
     )
     for (const hand of hands) this.#hands.add(hand)
     for (const hand of hands) this.#startJob(hand, route)
+    this.#watchSlowAttempts()
     lane.firstDue = laneFirstDue(this.#app.db, lane.name)
     return true
   }
@@ -299,7 +299,8 @@ export class DeliveryScheduler {
   #startJob(hand: Hand, route: Route): void {
     try {
       const built = this.#buildJob(hand.recipientId, hand.emailId, route)
-      if ('render' in built) this.#renderLine.enter(hand, built.accountId, () => void this.#render(hand, built))
+      if ('render' in built)
+        this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
       else this.#memoryQueue.enter(hand, built)
     } catch (error) {
       this.#failUnbuilt(hand, error)
@@ -311,7 +312,9 @@ export class DeliveryScheduler {
     try {
       const prepared = await unrendered.render()
       // What ended meanwhile, with the service or otherwise, is nobody's to send.
-      if (this.#hands.unsettled(hand.recipientId) === hand) this.#memoryQueue.enter(hand, prepared)
+      if (this.#hands.unsettled(hand.recipientId) !== hand) return
+      this.#memoryQueue.enter(hand, prepared)
+      this.#watchSlowAttempts()
     } catch (error) {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
@@ -383,19 +386,22 @@ export class DeliveryScheduler {
     if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
   }
 
-  /** While slots are wanted, looks now and then for attempts that take too long. */
+  /** While slots or memory are wanted, looks now and then for attempts that take too long. */
   #watchSlowAttempts(): void {
-    if (this.#watch || this.#stopping.signal.aborted || !this.#sites.areSlotsWanted) return
+    if (this.#watch || this.#stopping.signal.aborted) return
+    if (!this.#sites.areSlotsWanted && !this.#memoryQueue.hasWaiting) return
     this.#watch = this.#app.clock.after(SLOW_ATTEMPTS_INTERVAL_MS, () => {
       this.#watch = undefined
+      // Requests may have given memory back meanwhile.
+      this.#memoryQueue.startWaiting()
       this.#cutSlowAttempts()
       this.#watchSlowAttempts()
     })
   }
 
   /**
-   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot, else as many as
-   * their account has too many, those first that came first.
+   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot or for memory,
+   * else as many as their account has too many, those first that came first, and all whose memory others wait for.
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
@@ -408,22 +414,18 @@ export class DeliveryScheduler {
       if (!isSlow || settling) continue
       const owner = this.#ownerOf(accountOfLane(lane))
       const tooMany = excess.get(owner) ?? this.#sites.excessOf(owner)
-      if (tooMany <= 0 && (hasBegun || !this.#sites.isSlotWanted(owner))) continue
+      const holdsUpOthers = tooMany > 0 || this.#memoryQueue.isInWayOfOthers(hand)
+      const holdsUpOwn = this.#sites.isSlotWanted(owner) || this.#memoryQueue.isInWayOfOwn(hand)
+      if (!holdsUpOthers && (hasBegun || !holdsUpOwn)) continue
       excess.set(owner, tooMany - 1)
       cut.set(worker, [...(cut.get(worker) ?? []), recipientId])
     }
     for (const [worker, recipientIds] of cut) this.#pool?.post(worker, { type: 'cut', recipientIds })
   }
 
-  /** The account that slots are counted for: sub-accounts share those of their parent. */
+  /** The account that slots, memory and rendering are counted for: sub-accounts share those of their parent. */
   #ownerOf(accountId: number): number {
-    let owner = this.#owners.get(accountId)
-    if (owner === undefined) {
-      owner = familyOf(this.#app.db, accountId)
-      if (this.#owners.size >= MAX_CACHED_OWNERS) this.#owners.clear()
-      this.#owners.set(accountId, owner)
-    }
-    return owner
+    return tenantOf(this.#app.db, accountId)
   }
 }
 

@@ -8,6 +8,7 @@
  */
 import type { Clock, Millis } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
+import { hours } from '#platform/units.ts'
 import { isBulkLane } from '../emails/lanes.ts'
 import { siteRestMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
@@ -51,6 +52,8 @@ const CLAIMED_UNANSWERED = 2
  * customer at few addresses, and get as much as they can use.
  */
 const MAX_ADDRESS_FRACTION = 0.25
+/** How long the last rest of a site is remembered after its end, so that the next is longer. */
+const REST_RETENTION_MS = hours(1)
 /** Slots are scarce when fewer than this part of them is free. */
 const SCARCE_FRACTION = 0.25
 
@@ -69,6 +72,7 @@ export class Sites {
   readonly #crowdedAddresses = new Set<SlotPool>()
   /** Where each lane waits or has been woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
+  #nextSweepAt: Millis = 0
 
   constructor(options: SitesOptions) {
     this.#options = options
@@ -268,11 +272,19 @@ export class Sites {
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
   }
 
-  /** Drops what is known of an address that nobody uses, and of a site that nobody uses and that does not rest. */
+  /** Drops what is known of an address and of a site that nobody uses; of a site that rested some time later, looked for now and then. */
   forgetIdle({ siteName, network }: Destination): void {
+    const now = this.#options.clock.now()
     if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
-    const site = this.#sites.get(siteName)
-    if (site?.slots.isIdle && site.restUntil <= this.#options.clock.now()) this.#sites.delete(siteName)
+    this.#forgetIdleSite(siteName, now)
+    if (now < this.#nextSweepAt) return
+    this.#nextSweepAt = now + REST_RETENTION_MS
+    for (const name of this.#sites.keys()) this.#forgetIdleSite(name, now)
+  }
+
+  #forgetIdleSite(name: string, now: Millis): void {
+    const site = this.#sites.get(name)
+    if (site?.slots.isIdle && site.restUntil + REST_RETENTION_MS <= now) this.#sites.delete(name)
   }
 }
 

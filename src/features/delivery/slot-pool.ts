@@ -47,10 +47,6 @@ export class SlotPool {
     return this.#inFlight === 0 && this.waiting.isEmpty
   }
 
-  heldBy(owner: number): number {
-    return this.#held.of(owner)
-  }
-
   /**
    * How many more slots an account may have here, of `max` in all, for lanes that are bulk or are not. Below zero when it has more than it may.
    * @param canUse whether an account could use a slot here: bulk lanes give way only to those that could

@@ -71,11 +71,6 @@ export class FairQueue<T> {
     return this.#owners.get(owner)?.waiting.length ?? 0
   }
 
-  /** Owners with items. */
-  get ownerCount(): number {
-    return this.#owners.size
-  }
-
   /** The owners with items. */
   owners(): Owner[] {
     return [...this.#owners.keys()]

@@ -1,11 +1,11 @@
-/** @module Accounts share the slots for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
+/** @module Accounts share the slots and the memory for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
 import { describe, expect, test } from 'bun:test'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { type Status, statusName } from '#features/emails/status.ts'
 import { ManualClock } from '#platform/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import type { Zone } from '#test/support/dns-server.ts'
@@ -55,14 +55,16 @@ async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
 
 type Send = (...to: readonly string[]) => Promise<void>
 
-/** Another account with a sending domain. */
-async function newAccount({ app }: MailFlow, name: string): Promise<Send> {
+/** Another account with a sending domain, or a sub-account of the newest one. */
+async function newAccount({ app }: MailFlow, name: string, { isSubAccount = false, text = 'Hi' } = {}): Promise<Send> {
+  const parentId = app.db.query<{ id: number }, []>('SELECT max(coalesce(parent_id, id)) AS id FROM accounts').get()?.id
   const actor = await createTestAccount(app)
+  if (isSubAccount) app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parentId ?? 0, actor.accountId])
   await createDomain(app, actor, `${name}.test`)
   app.db.run('UPDATE domains SET verified_at = 1')
   return async (...to) => {
     for (const one of to) {
-      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: 'Hi' }
+      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: text }
       await acceptEmail(app, actor, draftOf(app, request, undefined))
     }
   }
@@ -142,10 +144,7 @@ describe('while an account sends to silent servers', () => {
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
     })
     for (const name of ['parent', 'child']) {
-      const attack = await newAccount(flow, name)
-      flow.app.db.run('UPDATE accounts SET parent_id = id - 1 WHERE id = (SELECT max(id) FROM accounts) AND ?', [
-        name === 'child',
-      ])
+      const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
       await attack(...silent.map((domain) => `${name}@${domain}`))
       await eventually(() => inDelivery(flow, 'silent') === 10)
     }
@@ -212,7 +211,127 @@ test('100 messages of an account to a domain are not before the one of another t
   expectBalanced(flow.service)
 })
 
+/** With twice its size in memory it has all that an account may have of 16 MiB. */
+const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
+const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
+
+const begun = ({ app }: MailFlow): number =>
+  app.db
+    .query<{ n: number }, []>(
+      'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
+    )
+    .get()?.n ?? 0
+
+describe('while large messages wait for silent servers', () => {
+  test('sub-accounts of one parent hold the memory of one account, and the large mail of others is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 4)
+    await using flow = await startMailFlow({
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    for (const [index, domain] of silent.entries()) {
+      const attack = await newAccount(flow, `family${index}`, { isSubAccount: index > 0, text: LARGE_TEXT })
+      await attack(`bob@${domain}`)
+      await eventually(() => inDelivery(flow, 'silent') === index + 1 && begun(flow) >= 1)
+    }
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    expect(begun(flow)).toBe(1)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('an attempt whose memory others wait for is ended after two minutes and the time for its octets', async () => {
+    await using server = await startSilentServer('body')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 4)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    for (const domain of silent) {
+      const attack = await newAccount(flow, `sender-to-${domain.replace('.test', '')}`, { text: LARGE_TEXT })
+      await attack(`bob@${domain}`)
+    }
+    // Three have nearly all memory that is for deliveries; the fourth waits like others.
+    await eventually(() => begun(flow) >= 3)
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    await eventually(() => inDelivery(flow, 'good') === 1)
+    clock.advance(minutes(2) + seconds(10))
+    await flow.settled(await flow.send({ to: 'small@good.test' }))
+    expect(rows(flow, 'silent').every(({ status }) => status === 'processing')).toBe(true)
+    clock.advance(seconds(15))
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    await eventually(() => rows(flow, 'silent').filter(({ status }) => status === 'uncertain').length === 3)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('an attempt is ended a minute before its message begins if large mail of its account waits for memory', async () => {
+    await using server = await startSilentServer('rcpt')
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts('good.test', 'silent.test'),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    await flow.send({ to: 'bob@silent.test', text_body: LARGE_TEXT })
+    await eventually(() => server.waiting === 1)
+    clock.advance(minutes(5))
+    await flow.app.commit.barrier()
+    expect(inDelivery(flow, 'silent')).toBe(1)
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    await eventually(() => inDelivery(flow, 'good') === 1)
+    clock.advance(seconds(5))
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    expect(rows(flow, 'silent')).toMatchObject([{ status: 'queued', attempts: 1 }])
+    server.speak()
+  })
+})
+
 describe('an attempt whose slot is wanted', () => {
+  test('is ended while it is dialled, and the site does not rest for that', async () => {
+    const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+    let waiting = 0
+    await using server = await startScriptedSmtp({
+      greeting: async () => {
+        waiting++
+        await spoken
+        return '220 slow.test'
+      },
+    })
+    const clock = new ManualClock(START)
+    const slow = numbered('slow', 12)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...slow),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const sendMuch = await newAccount(flow, 'busy')
+    await sendMuch(...slow.map((domain) => `bob@${domain}`))
+    await eventually(() => waiting === 10)
+    clock.advance(seconds(65))
+    await eventually(() => rows(flow, 'slow').filter(({ lastError }) => lastError !== null).length === 10)
+    expect(rows(flow, 'slow')[0]).toMatchObject({
+      status: 'queued',
+      attempts: 1,
+      lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
+    })
+    speak()
+    const sent = await flow.send({ to: 'ann@slow0.test' })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(flow.service)
+  })
+
   test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
@@ -237,7 +356,7 @@ describe('an attempt whose slot is wanted', () => {
     expect(rows(flow, 'silent')[0]).toMatchObject({
       status: 'queued',
       attempts: 1,
-      lastError: 'The connection was lost: The server took too long while most slots for deliveries were in use',
+      lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
     })
     server.speak()
     await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
@@ -258,20 +377,14 @@ describe('an attempt whose slot is wanted', () => {
       const send = await newAccount(flow, name)
       await send(...silent.map((domain) => `${name}@${domain}`))
     }
-    const begun = (): number =>
-      flow.app.db
-        .query<{ n: number }, []>(
-          'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
-        )
-        .get()?.n ?? 0
     await attack('first')
-    await eventually(() => begun() === 10)
+    await eventually(() => begun(flow) === 10)
     clock.advance(minutes(5))
     await flow.app.commit.barrier()
-    expect(begun()).toBe(10)
+    expect(begun(flow)).toBe(10)
     await attack('second')
     await attack('third')
-    await eventually(() => begun() >= 16)
+    await eventually(() => begun(flow) >= 16)
     await eventually(() => {
       clock.advance(seconds(5))
       return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')
@@ -281,7 +394,7 @@ describe('an attempt whose slot is wanted', () => {
       status: 'uncertain',
       attempts: 1,
       lastError:
-        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most slots for deliveries were in use',
+        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
     })
     server.speak()
   })

@@ -5,6 +5,8 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0
+/** Accounts above are sub-accounts of this one. */
+const SUB_ACCOUNTS = 1000
 
 /** Only this counts. */
 const jobOf = (sizeBytes: number, { accountId = ids, emailId = ids, isBodyShared = true } = {}): PreparedJob =>
@@ -16,6 +18,7 @@ function startQueue(limitBytes: number) {
   const memory = new MemoryBudget(limitBytes)
   const queue = new MemoryQueue<string>({
     memory,
+    tenantOf: (accountId) => Math.min(accountId, SUB_ACCOUNTS),
     start: (owner) => started.push(owner),
     isBulk: (owner) => owner.startsWith('bulk'),
     workerOf: (owner) => (owner.endsWith('elsewhere') ? 1 : 0),
@@ -63,6 +66,58 @@ test('an account that holds an eighth of the memory leaves the rest to others, b
   expect(started).toEqual(['slow 0', 'slow 1', 'other', 'bulk'])
   end('slow 0')
   expect(started.at(-1)).toBe('slow 2')
+})
+
+test('sub-accounts of one parent have the part of one account together', () => {
+  const { queue, started, end } = startQueue(64 * MiB)
+  queue.enter('parent', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS }))
+  queue.enter('sub 1', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS + 1 }))
+  queue.enter('sub 2', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS + 2 }))
+  queue.enter('other', jobOf(4 * MiB, { accountId: 1 }))
+  expect(started).toEqual(['parent', 'other'])
+  end('parent')
+  expect(started).toEqual(['parent', 'other', 'sub 1'])
+})
+
+test('a started job is in the way of what waits for its memory: of other accounts, or of its own', () => {
+  const { queue } = startQueue(16 * MiB)
+  const inTheWay = (owner: string) => [queue.isInWayOfOthers(owner), queue.isInWayOfOwn(owner)]
+  for (let account = 1; account <= 3; account++) queue.enter(`a${account}`, jobOf(1 * MiB, { accountId: account }))
+  queue.enter('small', jobOf(1000, { accountId: 3 }))
+  expect([queue.hasWaiting, ...['a1', 'a2', 'a3', 'small'].map(inTheWay)]).toEqual([
+    false,
+    ...Array(4).fill([false, false]),
+  ])
+  // Its account has its part, so that nobody else is in its way.
+  queue.enter('a1 again', jobOf(1 * MiB, { accountId: 1 }))
+  expect([queue.hasWaiting, ...['a1', 'a2', 'a3'].map(inTheWay)]).toEqual([
+    true,
+    [false, true],
+    [false, false],
+    [false, false],
+  ])
+  queue.enter('bulk other', jobOf(2 * MiB, { accountId: 4 }))
+  expect(['a1', 'a2', 'a3', 'small', 'a1 again'].map(inTheWay)).toEqual([
+    [true, true],
+    [true, false],
+    [true, false],
+    [false, false],
+    [false, false],
+  ])
+})
+
+test('a body is not held for further recipients while others wait for its memory', () => {
+  const { queue, started, end } = startQueue(16 * MiB)
+  const email = { accountId: 1, emailId: 7 }
+  queue.enter('first', jobOf(3 * MiB, email))
+  queue.enter('other', jobOf(3 * MiB, { accountId: 2 }))
+  queue.enter('second', jobOf(3 * MiB, email))
+  expect(started).toEqual(['first'])
+  end('first')
+  expect(started).toEqual(['first', 'other'])
+  queue.enter('third', jobOf(3 * MiB, email))
+  end('other')
+  expect(started).toEqual(['first', 'other', 'second', 'third'])
 })
 
 test('deliveries have at most half of the memory, but for a message that is alone', () => {

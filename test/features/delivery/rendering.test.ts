@@ -169,6 +169,29 @@ test('a broadcast that takes long to render leaves another account its part of t
   expectBalanced(service)
 }, 60_000)
 
+test('sub-accounts of one parent are rendered for as one account', async () => {
+  const held: (() => void)[] = []
+  let begun = 0
+  await using flow = await startFlow(async (_, render) => {
+    if (++begun > FIRST) await new Promise<void>((resolve) => held.push(resolve))
+    return render()
+  })
+  const { service } = flow
+  const sub = await service.newAccount()
+  service.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [service.actor.accountId, sub.accountId])
+  await service.addDomain(sub, 'other.test')
+  await flow.broadcast(FIRST + 6)
+  await eventually(() => held.length === 6)
+  await flow.broadcast(6, await service.newKey([], sub))
+  await eventually(() => inDelivery(service) === 12 && held.length >= 8)
+  expect(held).toHaveLength(8)
+  await eventually(() => {
+    for (const release of held.splice(0)) release()
+    return sentOf(service, sub.accountId) === 6
+  })
+  expectBalanced(service)
+}, 60_000)
+
 test('no more large bodies are rendered than may wait for memory', async () => {
   let rendered = 0
   const text = 'A line of a long letter.\r\n'.repeat(40_000)

@@ -1,11 +1,12 @@
 import { expect, test } from 'bun:test'
 import { siteRestMs } from '#features/delivery/outcome.ts'
+import { Sites } from '#features/delivery/sites.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { eventsOfEmail } from '#features/emails/read.ts'
 import { ManualClock } from '#platform/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 
@@ -20,6 +21,35 @@ test('a site that lets nobody in is left alone ever longer, at most 15 minutes',
     minutes(15),
     minutes(15),
   ])
+})
+
+test('a site whose rest ended an hour ago is forgotten, and not before', () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  const sites = new Sites({
+    clock,
+    deliveryConcurrency: 500,
+    connectionsPerSite: 10,
+    ownerOf: () => 1,
+    wake: () => true,
+  })
+  const visit = (name: string, isDown: boolean) => {
+    const destination = { siteName: name, network: name }
+    sites.acquireSlots(destination, 1, '1:x.test')
+    if (isDown) sites.rest(sites.of(name), 'down')
+    sites.releaseSlots(destination, 1, '1:x.test')
+    sites.forgetIdle(destination)
+  }
+  visit('down.test', true)
+  clock.advance(minutes(50))
+  visit('up.test', false)
+  // Its next rest is longer.
+  visit('down.test', true)
+  expect(sites.of('down.test').failures).toBe(2)
+  for (const wait of [minutes(50), minutes(50), hours(1)]) {
+    clock.advance(wait)
+    visit('up.test', false)
+  }
+  expect(sites.of('down.test').failures).toBe(0)
 })
 
 test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
