@@ -3,7 +3,7 @@
  * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange, announceSendingChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -175,7 +175,10 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       metadata: { ...(name !== undefined && { name }), ...standing },
     })
     auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
-    if (isSwitched) announceAccountChange(app, tx, account.id)
+    if (isSwitched) {
+      announceAccessChange(app, tx, account.id)
+      announceSendingChange(app, tx, account.id)
+    }
     return getSubAccount(app, actor, id, tx.db)
   })
 }
