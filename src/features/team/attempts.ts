@@ -10,8 +10,8 @@ import { tooMany } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/network.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import type { HashTurn } from './hash-turns.ts'
 import { isKnownNetwork } from './known-networks.ts'
-import type { HashTurn } from './passwords.ts'
 import { userEmail } from './users.ts'
 
 export interface Attempts {
