@@ -74,8 +74,9 @@ export interface NewSubAccount {
 
 /**
  * Makes a sub-account with its stream and its owner. Throws 403 where the account is a sub-account itself or its plan has no room, 422 for a weak
- * password or a quota over the parent's. An address that a user has already is answered alike, so that nobody learns whose it is: that user keeps the
- * password and is invited to own the account.
+ * password or a quota over the parent's. An address that a user has already is answered alike: that user keeps the
+ * password and is invited to own the account. The maker can still learn which it was, by signing in or with a key of the
+ * sub-account.
  */
 export async function createSubAccount(
   app: App,
