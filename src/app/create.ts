@@ -215,7 +215,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       contactMailDue: createSignal(),
       importDue: createSignal(),
       broadcastChanged: createSignal(),
-      accountChanged: createSignal(),
+      accessChanged: createSignal(),
+      sendingChanged: createSignal(),
       contentDropped: createSignal(),
       removalDue: createSignal(),
     }

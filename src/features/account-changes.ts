@@ -1,29 +1,34 @@
 /**
- * @module Announces that who may act for an account, or whether it may send, has changed, and tells those who end what
- * is open by it.
+ * @module Announces that who may act for an account has changed (`accessChanged`), or whether it may send
+ * (`sendingChanged`); ends what is open by revoked access.
  */
 import type { App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 
-/** Called in the transaction of the change. */
-export function announceAccountChange(
-  { accountChanged }: Pick<App, 'accountChanged'>,
-  tx: Tx,
-  accountId: number,
-): void {
+type AccountSignal = 'accessChanged' | 'sendingChanged'
+
+/** A key, session or role ended or changed. Called in the transaction of the change. */
+export const announceAccessChange = (app: Pick<App, 'accessChanged'>, tx: Tx, accountId: number): void =>
+  announce(app, 'accessChanged', tx, accountId)
+
+/** The account was paused, resumed, switched or deleted. Called in the transaction of the change. */
+export const announceSendingChange = (app: Pick<App, 'sendingChanged'>, tx: Tx, accountId: number): void =>
+  announce(app, 'sendingChanged', tx, accountId)
+
+function announce<S extends AccountSignal>(app: Pick<App, S>, signal: S, tx: Tx, accountId: number): void {
   // Inside the transaction as well: from here on no cache lets anybody in.
-  accountChanged.emit({ accountId })
-  tx.afterCommit(() => accountChanged.emit({ accountId }))
+  app[signal].emit({ accountId })
+  tx.afterCommit(() => app[signal].emit({ accountId }))
 }
 
 /**
- * Calls `onChanged` once a change is on disk: one that is undone must not end anything. Returns the function that stops
- * listening.
+ * Calls `onChanged` once a change of access is on disk: one that is undone must not end anything. Returns the function
+ * that stops listening.
  */
-export const listenForAccountChanges = (
-  { accountChanged, db }: Pick<App, 'accountChanged' | 'db'>,
+export const listenForAccessChanges = (
+  { accessChanged, db }: Pick<App, 'accessChanged' | 'db'>,
   onChanged: (accountId: number) => void,
 ): (() => void) =>
-  accountChanged.listen(({ accountId }) => {
+  accessChanged.listen(({ accountId }) => {
     if (!db.inTransaction) onChanged(accountId)
   })

@@ -71,10 +71,12 @@ export interface App {
   /** Says that a broadcast was begun, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
   /**
-   * Emitted when who may act for an account, or whether it may send, has changed: caches forget it, and what revoked
-   * keys and sessions still read ends. Emitted inside the transaction and after it, by `announceAccountChange`.
+   * Emitted when who may act for an account has changed: caches forget it, and what revoked keys and sessions still
+   * read ends. Emitted inside the transaction and after it, by `announceAccessChange`.
    */
-  readonly accountChanged: Signal<{ readonly accountId: number }>
+  readonly accessChanged: Signal<{ readonly accountId: number }>
+  /** The same for whether an account may send, by `announceSendingChange`: paused, resumed, switched or deleted. */
+  readonly sendingChanged: Signal<{ readonly accountId: number }>
   /** Says that parts of the content store may be referred to no more. */
   readonly contentDropped: Signal<void>
   /** Says that an account, or what is known of one address, is to be removed. */

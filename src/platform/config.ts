@@ -292,13 +292,13 @@ const settings = {
     60,
     1,
     1_000_000,
-    'Confirmation and welcome emails an hour that one address, of IPv6 a /64, may cause by posts to signup forms; a /56 four times and a /48 sixteen times as many.',
+    'Confirmation and welcome emails an hour of one account that one address, of IPv6 a /64, may cause by posts to signup forms, of all accounts five times as many; a /56 four times and a /48 sixteen times as many.',
   ),
   formNetworkMailsPerDay: integer(
     300,
     1,
     1_000_000,
-    'The same a day: confirmation and welcome emails that one address may cause.',
+    'The same a day: confirmation and welcome emails of one account that one address may cause.',
   ),
   broadcastAhead: integer(
     1000,

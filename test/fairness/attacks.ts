@@ -28,6 +28,8 @@ export interface AttackContext {
   /** Messages of the honest tenant, which somebody who got them can report. */
   readonly messages: readonly string[]
   readonly random: Random
+  /** How often each reply came: a status of HTTP, a code of SMTP, or `failed`. */
+  readonly replies: Map<string, number>
   /** Aborted when the time is over. */
   readonly signal: AbortSignal
 }
@@ -45,26 +47,32 @@ type Json = Readonly<Record<string, unknown>>
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Runs `act` again and again until the time is over, `width` at a time. What fails is the defence; it is slowed down so as not to spin. */
-async function keepAt(
-  { signal }: AttackContext,
-  width: number,
-  act: (lane: number) => Promise<unknown>,
-): Promise<void> {
+const count = ({ replies }: AttackContext, reply: string): void =>
+  void replies.set(reply, (replies.get(reply) ?? 0) + 1)
+
+/** What fails is the defence; it is slowed down so as not to spin. */
+async function failed(context: AttackContext): Promise<void> {
+  if (!context.signal.aborted) count(context, 'failed')
+  await pause(20)
+}
+
+/** Runs `act` again and again until the time is over, `width` at a time. */
+async function keepAt(context: AttackContext, width: number, act: (lane: number) => Promise<unknown>): Promise<void> {
   await Promise.all(
     Array.from({ length: width }, async (_, lane) => {
-      while (!signal.aborted) await act(lane).catch(() => pause(20))
+      while (!context.signal.aborted) await act(lane).catch(() => failed(context))
     }),
   )
 }
 
 async function ask(
-  { url, signal, attacker }: AttackContext,
+  context: AttackContext,
   method: string,
   path: string,
   body?: Json | string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ status: number; body: Json }> {
+  const { url, signal, attacker } = context
   const response = await fetch(`${url}${path}`, {
     method,
     redirect: 'manual',
@@ -76,13 +84,19 @@ async function ask(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     signal,
   })
+  count(context, String(response.status))
   const text = await response.text()
   // A refusal is obeyed about as well as a hostile program obeys it.
   if (response.status === 429 || response.status === 503 || response.status === 507) await pause(20)
   return { status: response.status, body: text.startsWith('{') ? (JSON.parse(text) as Json) : {} }
 }
 
-const dataOf = (answer: { body: Json }): Record<string, string> => (answer.body['data'] ?? {}) as Record<string, string>
+/** Makes what an attack needs, and returns it. Throws when it is refused, for without it nothing would be attacked. */
+async function prepare(context: AttackContext, path: string, body: Json): Promise<Record<string, string>> {
+  const made = await ask({ ...context, replies: new Map() }, 'POST', path, body)
+  if (made.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(made)}`)
+  return made.body['data'] as Record<string, string>
+}
 
 /** An IPv4 address of a stranger, as a proxy names it. */
 const strangersAddress = (random: Random): string => `203.0.${random.between(0, 255)}.${random.between(1, 254)}`
@@ -90,28 +104,28 @@ const strangersAddress = (random: Random): string => `203.0.${random.between(0, 
 /** A double opt-in list of the attacker with a public form, which has a checkbox. */
 async function makeForm(context: AttackContext, tenant: Tenant, name: string): Promise<string> {
   const as = { ...context, attacker: tenant }
-  const list = dataOf(await ask(as, 'POST', '/v1/contact-lists', { name, double_opt_in: true }))
-  const form = dataOf(
-    await ask(as, 'POST', '/v1/signup-forms', {
-      list_id: list['id'],
-      title: name,
-      from_address: `news@${tenant.domain}`,
-      custom_fields: [{ name: 'agree', label: 'Agree', type: 'checkbox', required: false }],
-    }),
-  )
+  const list = await prepare(as, '/v1/contact-lists', { name, double_opt_in: true })
+  const form = await prepare(as, '/v1/signup-forms', {
+    list_id: list['id'],
+    title: name,
+    from_address: `news@${tenant.domain}`,
+    custom_fields: [{ name: 'agree', label: 'Agree', type: 'checkbox', required: false }],
+  })
   return new URL(form['form_url'] ?? '').pathname
 }
 
 /** Hands in a message made of pieces; resolves with the last reply. */
 async function handIn(
-  { inboundPort, signal }: AttackContext,
+  context: AttackContext,
   envelope: { readonly from: string; readonly to: string; readonly localAddress: string },
   pieces: readonly string[],
 ): Promise<string> {
+  const { inboundPort, signal } = context
   await using client = await connectSmtp(inboundPort, '127.0.0.1', { localAddress: envelope.localAddress })
   await client.reply()
   for (const line of ['EHLO mx.attacker.test', `MAIL FROM:<${envelope.from}>`, `RCPT TO:<${envelope.to}>`, 'DATA']) {
     const reply = await client.say(line)
+    if (line === 'DATA' || !/^[23]/.test(reply)) count(context, reply.slice(0, 3))
     if (!/^[23]/.test(reply)) {
       await pause(50)
       return reply
@@ -122,7 +136,9 @@ async function handIn(
     await client.write(piece)
   }
   await client.write('\r\n.\r\n')
-  return client.reply()
+  const reply = await client.reply()
+  count(context, reply.slice(0, 3))
+  return reply
 }
 
 const MiB = 1024 * 1024
@@ -151,7 +167,10 @@ export const attacks: readonly Attack[] = [
         fetch(`${context.url}/v1/account`, {
           headers: { cookie: `a=b;${' '.repeat(15_000)}x` },
           signal: context.signal,
-        }).then((response) => response.arrayBuffer()),
+        }).then((response) => {
+          count(context, String(response.status))
+          return response.arrayBuffer()
+        }),
       ),
   },
   {
@@ -166,11 +185,13 @@ export const attacks: readonly Attack[] = [
                 localAddress: `127.0.1.${(index % 28) + 1}`,
               })
               if (!(await client.reply()).startsWith('220')) throw new Error('refused')
+              count(context, '220')
               while (!context.signal.aborted) {
                 if (!(await client.say('NOOP')).startsWith('250')) break
                 await pause(2000)
               }
             } catch {
+              await failed(context)
               await pause(200)
             }
           }
@@ -189,8 +210,8 @@ export const attacks: readonly Attack[] = [
         const headers = { 'x-forwarded-for': `2001:db8:1:${group}::${random.between(1, 0xffff).toString(16)}` }
         const email = random.chance(0.5) ? honest.users[random.between(0, honest.users.length - 1)] : 'nobody@x.test'
         running.push(
-          ask(context, 'POST', '/v1/auth/login', { email, password: 'not the one of anybody' }, headers).catch(
-            () => undefined,
+          ask(context, 'POST', '/v1/auth/login', { email, password: 'not the one of anybody' }, headers).catch(() =>
+            failed(context),
           ),
         )
         await pause(25)
@@ -366,7 +387,7 @@ export const attacks: readonly Attack[] = [
     id: '10b',
     name: 'bulk adds of 10,000 contacts, 4 at a time',
     async run(context) {
-      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Bulk', double_opt_in: false }))
+      const list = await prepare(context, '/v1/contact-lists', { name: 'Bulk', double_opt_in: false })
       let count = 0
       await keepAt(context, 4, () => {
         const from = ++count * 10_000
@@ -379,7 +400,7 @@ export const attacks: readonly Attack[] = [
     id: '10c',
     name: 'deep pages and exports of 50,000 contacts and 5,000 emails, 8 at a time',
     async run(context) {
-      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Deep', double_opt_in: false }))
+      const list = await prepare(context, '/v1/contact-lists', { name: 'Deep', double_opt_in: false })
       for (let from = 0; from < 50_000 && !context.signal.aborted; from += 10_000) {
         const contacts = Array.from({ length: 10_000 }, (_, index) => ({ email: `c${from + index}@example.com` }))
         await ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
@@ -400,7 +421,7 @@ export const attacks: readonly Attack[] = [
     id: '11',
     name: 'contacts with 10 kB of metadata each, 1,000 in a request, 2 at a time',
     async run(context) {
-      const list = dataOf(await ask(context, 'POST', '/v1/contact-lists', { name: 'Fill', double_opt_in: false }))
+      const list = await prepare(context, '/v1/contact-lists', { name: 'Fill', double_opt_in: false })
       let count = 0
       await keepAt(context, 2, () => {
         const from = ++count * 1000

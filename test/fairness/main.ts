@@ -17,7 +17,7 @@ import { makeWorld, settingsOf, type World, zone } from './world.ts'
 const HELP = `scripts/fairness [--seconds N] [--only ID,ID] [--together] [--tenants N] [--plan PLAN] [--goals] [--keep]
 
 An honest tenant sends 5 messages a second, receives, signs in and reads, while strangers and another tenant attack; each attack has a service of its
-own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack.
+own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack, and how often each HTTP status or SMTP code was the reply to the attack.
   --seconds N  length of each attack (20)
   --only IDS   only these attacks, such as 1a,9; idle: none of them
   --together   five attackers at once, in place of one after the other
@@ -25,7 +25,7 @@ own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack.
   --plan PLAN  plan of the attackers (free), whose limits end some attacks soon; unlimited: turns alone hold them
   --goals      also fails when a figure is over its goal, which says something on a quiet machine only
   --keep       keeps data and logs
-Exit code 1 when anything of an honest tenant was refused, lost, deleted or paused.`
+Exit code 1 when anything of an honest tenant was refused, lost, deleted or paused, or an attack could not begin.`
 
 const GOALS_MS: Readonly<Partial<Record<Measure, number>>> = {
   acceptance: 250,
@@ -92,7 +92,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
   children.add(service)
   const broken: string[] = []
   let load: HonestLoad | undefined
-  const attackers: Bun.Subprocess[] = []
+  const attackers: Bun.Subprocess<'ignore', 'pipe', 'inherit'>[] = []
   try {
     await untilReady(service, url)
     await untilListens()
@@ -119,7 +119,8 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
       }
       const program = join(import.meta.dir, 'attacker.ts')
       const begun = Bun.spawn([process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)], {
-        stdout: 'inherit',
+        stdin: 'ignore',
+        stdout: 'pipe',
         stderr: 'inherit',
       })
       attackers.push(begun)
@@ -139,7 +140,13 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     const refusals = ended.log.refusals
     for (const refusal of refusals.slice(0, MAX_REFUSALS_SHOWN)) broken.push(refusal)
     if (refusals.length > MAX_REFUSALS_SHOWN) broken.push(`and ${refusals.length - MAX_REFUSALS_SHOWN} more`)
-    printRow(name, ended, before)
+    const replies: string[] = []
+    for (const [index, attacker] of attackers.entries()) {
+      const id = running[index]?.id
+      if ((await attacker.exited) !== 0) broken.push(`attack ${id} could not begin`)
+      replies.push(`${running.length > 1 ? `${id}: ` : ''}${repliesText(await new Response(attacker.stdout).text())}`)
+    }
+    printRow(replies.length > 0 ? `${name} (${replies.join('; ')})` : name, ended, before)
     if (args.goals) broken.push(...overGoals(ended, before))
   } catch (error) {
     broken.push(error instanceof Error ? error.message : String(error))
@@ -154,6 +161,12 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     if (!args.keep) rmSync(runFolder, { recursive: true, force: true })
   }
   for (const failure of broken) failures.push(`${name}: ${failure}`)
+}
+
+/** What an attack came to: how often each status or SMTP code was the reply. */
+function repliesText(printed: string): string {
+  const replies = (printed === '' ? [] : JSON.parse(printed)) as [string, number][]
+  return replies.map(([reply, count]) => `${reply} × ${count}`).join(', ') || 'no reply'
 }
 
 /** The SMTP listener is ready some moments after HTTP. */

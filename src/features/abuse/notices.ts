@@ -35,7 +35,7 @@ const sql = prepared((db) => ({
 
 const AT_ONCE = 10
 
-/** Sends what is due. Woken by `App.accountChanged`. */
+/** Sends what is due. Woken by `App.sendingChanged`. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     const notices = sql(app.db).due.all(AT_ONCE)
@@ -47,7 +47,7 @@ export function startPauseNotices(app: App): DueLoop {
     return notices.length === AT_ONCE ? app.clock.now() : undefined
   }
   const loop = startDueLoop({ name: 'notices of pauses', clock: app.clock, log: app.log, step })
-  const stopListening = app.accountChanged.listen(() => loop.wake())
+  const stopListening = app.sendingChanged.listen(() => loop.wake())
   return {
     wake: loop.wake,
     async stop() {

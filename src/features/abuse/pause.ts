@@ -3,7 +3,7 @@
  * ways to do so. Decides on no pause. Mail that waits is held and released by delivery, which is told by the account's state.
  */
 
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceSendingChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -41,7 +41,7 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
     resourceId: accountUuid,
     metadata: { source, reason },
   })
-  announceAccountChange(app, tx, accountId)
+  announceSendingChange(app, tx, accountId)
   return true
 }
 
@@ -52,7 +52,7 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   if (!setResumed(tx, accountId, now)) return false
   keepResumedFigures(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
-  announceAccountChange(app, tx, accountId)
+  announceSendingChange(app, tx, accountId)
   // Broadcasts that could not go on look again now and then; this is when.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true

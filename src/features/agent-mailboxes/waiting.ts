@@ -4,7 +4,7 @@
  * Clients that go away, or lose their access, get no message.
  */
 
-import { listenForAccountChanges } from '#features/account-changes.ts'
+import { listenForAccessChanges } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
@@ -75,7 +75,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
           const waiting = rooms.get(changed.mailboxId)
           if (waiting) void serve(waiting)
         }),
-        listenForAccountChanges(app, refuseRevoked),
+        listenForAccessChanges(app, refuseRevoked),
       ]
     return room
   }

@@ -2,7 +2,7 @@
  * @module API keys: make, import, list, revoke, recognise. Only the SHA-256 of a key is stored. The only writer of `api_keys`.
  */
 import type { Database } from 'bun:sqlite'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
@@ -130,7 +130,7 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
     if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
       throw notFound('api_key_not_found', 'There is no API key with this id.')
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
-    announceAccountChange(app, tx, actor.accountId)
+    announceAccessChange(app, tx, actor.accountId)
   })
 }
 
@@ -150,7 +150,7 @@ const MOST_CACHED_KEYS = 10_000
 export function createAuthenticator(app: App): Authenticator {
   const actors = new Map<string, { actor: Actor; rowId: number }>()
   const lastUsed = new Map<number, Millis>()
-  app.accountChanged.listen(({ accountId }) => {
+  app.accessChanged.listen(({ accountId }) => {
     for (const [key, { actor }] of actors) if (actor.accountId === accountId) actors.delete(key)
   })
   return {

@@ -5,7 +5,6 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Stripe } from 'stripe'
-import { announceAccountChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -110,7 +109,6 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
           quota_held: after.quotaHeld,
         },
       })
-      announceAccountChange(app, tx, current.accountId)
     })
   })
 

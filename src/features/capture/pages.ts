@@ -1,6 +1,8 @@
 /**
  * @module /dev/captured: captured mail for the eyes of a developer. Public, and it shows the mail of all accounts, so composition mounts it in
- * delivery mode `capture` only, and only requests of this machine that no proxy passed on are answered.
+ * delivery mode `capture` only, and only requests under a loopback name without the headers of a proxy are answered.
+ * Never sees a proxy that asks under a loopback name and adds no header, such as `proxy_pass http://127.0.0.1:8080` of
+ * nginx without `proxy_set_header`.
  */
 import { Elysia } from 'elysia'
 import { htmlResponse } from '#platform/http/html.ts'
@@ -36,7 +38,7 @@ export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
     .onBeforeHandle(({ request }) => {
       // A page of another site whose name was made to point here (DNS rebinding) still carries that name.
       const { hostname } = new URL(request.url)
-      // A proxy or tunnel on this machine comes from loopback as well, and may ask under its name.
+      // A proxy or tunnel on this machine comes from loopback as well; most are known by the headers that they add.
       const isLocal = LOOPBACK_NAMES.test(hostname) && !PROXY_HEADERS.some((name) => request.headers.has(name))
       return isLocal ? undefined : htmlResponse(notCapturedPage(), 404)
     })

@@ -44,15 +44,15 @@ interface Pass {
   readonly place: ReleasePlace | undefined
   /** Released by it so far. */
   readonly released: number
-  /** How often accounts had changed when it began. */
+  /** Value of `changes` when it began. */
   readonly changes: number
 }
 
-/** Releases what is held of accounts that may send (again), also what a start finds. Woken by `App.accountChanged`. */
+/** Releases what is held of accounts that may send (again), also what a start finds. Woken by `App.sendingChanged`. */
 export function startReleaser(app: App): DueLoop {
   /** Of accounts that are released: how far their open mail was looked at. */
   const passes = new Map<number, Pass>()
-  /** How often accounts have changed: whoever was stopped during a pass may have mail held behind its place. */
+  /** How often accounts were stopped or may send again: those stopped during a pass may have mail held behind its place. */
   let changes = 0
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     let isBusy = false
@@ -65,7 +65,7 @@ export function startReleaser(app: App): DueLoop {
     return isBusy ? app.clock.now() + BETWEEN_SLICES_MS : undefined
   }
   const loop = startDueLoop({ name: 'release held mail', clock: app.clock, log: app.log, step })
-  const stopListening = app.accountChanged.listen(() => {
+  const stopListening = app.sendingChanged.listen(() => {
     changes++
     loop.wake()
   })

@@ -3,7 +3,7 @@
  * seam. Tells only what is on disk. A stream remembers nothing but how far it is, so a client that reads slowly is behind in the database, not
  * in memory.
  */
-import { listenForAccountChanges } from '#features/account-changes.ts'
+import { listenForAccessChanges } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { createTurns, type Millis } from '#platform/clock.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
@@ -65,7 +65,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
       app.eventsRecorded.listen(({ accountId: recorded, lastSeq }) => {
         for (const open of byAccount.get(recorded) ?? []) open.onRecorded(lastSeq)
       }),
-      listenForAccountChanges(app, (changed) => {
+      listenForAccessChanges(app, (changed) => {
         for (const open of [...(byAccount.get(changed) ?? [])]) if (open.actor.mayStillAct?.() === false) open.end()
       }),
     ]

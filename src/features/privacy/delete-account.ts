@@ -6,7 +6,7 @@
  * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
  */
 import type { Database } from 'bun:sqlite'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange, announceSendingChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
@@ -141,7 +141,8 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
     resourceId: own.accountUuid,
     metadata: { operation_id: uuid },
   })
-  announceAccountChange(app, tx, account.id)
+  announceAccessChange(app, tx, account.id)
+  announceSendingChange(app, tx, account.id)
   tx.afterCommit(() => app.removalDue.emit())
 }
 

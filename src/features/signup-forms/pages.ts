@@ -46,6 +46,9 @@ const hidden = { detail: { hide: true } }
 /** When the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
+/** How many times the mail for one account a network may cause for all accounts: many people share a carrier's address. */
+const ALL_ACCOUNTS_FACTOR = 5
+
 const TOO_OFTEN = 'There were too many attempts from your network. Please try again in a minute.'
 const GONE = new AppError(404, 'signup_form_not_found', 'This form is not available.')
 
@@ -60,8 +63,14 @@ export function subscribePages(app: App) {
   const mails = createRateLimiter(app.clock)
   const { formPostsPerMinute, formConfirmationsPerHour, formNetworkMailsPerHour, formNetworkMailsPerDay } = app.config
   const posts = createNetworkLimiter(app.clock, within(minutes(1), formPostsPerMinute))
-  const mailsPerHour = createNetworkLimiter(app.clock, within(hours(1), formNetworkMailsPerHour))
-  const mailsPerDay = createNetworkLimiter(app.clock, within(days(1), formNetworkMailsPerDay))
+  const mailLimits = [within(hours(1), formNetworkMailsPerHour), within(days(1), formNetworkMailsPerDay)]
+  const networkMails = mailLimits.map((rate) => createNetworkLimiter(app.clock, rate))
+  const networkMailsOfAll = mailLimits.map(({ burst, ratePerSecond }) =>
+    createNetworkLimiter(app.clock, {
+      burst: burst * ALL_ACCOUNTS_FACTOR,
+      ratePerSecond: ratePerSecond * ALL_ACCOUNTS_FACTOR,
+    }),
+  )
   const ofAccount = within(hours(1), formConfirmationsPerHour)
   // A form that is attacked leaves something for the others.
   const ofForm: Rate = { burst: Math.ceil(ofAccount.burst / 2), ratePerSecond: ofAccount.ratePerSecond / 2 }
@@ -72,8 +81,8 @@ export function subscribePages(app: App) {
    */
   const admit = ({ id, uuid, accountId }: SignupForm, address: string): void => {
     const limits = [
-      () => mailsPerHour.take(address),
-      () => mailsPerDay.take(address),
+      ...networkMails.map((limiter) => () => limiter.take(address, accountId)),
+      ...networkMailsOfAll.map((limiter) => () => limiter.take(address)),
       () => mails.take(`form ${id}`, 1, ofForm),
       () => mails.take(`account ${accountId}`, 1, ofAccount),
     ]

@@ -3,7 +3,7 @@
  * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange, announceSendingChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
@@ -74,8 +74,9 @@ export interface NewSubAccount {
 
 /**
  * Makes a sub-account with its stream and its owner. Throws 403 where the account is a sub-account itself or its plan has no room, 422 for a weak
- * password or a quota over the parent's. An address that a user has already is answered alike, so that nobody learns whose it is: that user keeps the
- * password and is invited to own the account.
+ * password or a quota over the parent's. An address that a user has already is answered alike: that user keeps the
+ * password and is invited to own the account. The maker can still learn which it was, by signing in or with a key of the
+ * sub-account.
  */
 export async function createSubAccount(
   app: App,
@@ -175,7 +176,10 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       metadata: { ...(name !== undefined && { name }), ...standing },
     })
     auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
-    if (isSwitched) announceAccountChange(app, tx, account.id)
+    if (isSwitched) {
+      announceAccessChange(app, tx, account.id)
+      announceSendingChange(app, tx, account.id)
+    }
     return getSubAccount(app, actor, id, tx.db)
   })
 }

@@ -7,11 +7,12 @@
  */
 import type { App } from '#features/app.ts'
 import { tooMany } from '#platform/errors.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createNetworkLimiter } from '#platform/http/network-limit.ts'
+import { createRateLimiter, type Rate, type RateDecision } from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/network.ts'
 import { minutes, seconds } from '#platform/units.ts'
+import type { HashTurn } from './hash-turns.ts'
 import { isKnownNetwork } from './known-networks.ts'
-import type { HashTurn } from './passwords.ts'
 import { userEmail } from './users.ts'
 
 export interface Attempts {
@@ -49,11 +50,6 @@ const MOST_REMEMBERED = 100_000
 const LONGEST_KEY = 320
 /** The attempts for one user, from everywhere, are those of so many minutes of one network at once, then as many as those of one network. */
 const BURST_OF_USER_MINUTES = 5
-/**
- * Limits of a /64, a /56 and a /48, in those of a /64: a customer may have a whole /48, but so do the offices of a
- * company.
- */
-const NETWORK_LIMITS = [1, 4, 16]
 const MAILS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const TELLING: Rate = { burst: 1, ratePerSecond: 1 / 60 }
 
@@ -64,22 +60,16 @@ interface Failures {
 }
 
 export function createAttempts(app: App): Attempts {
-  const limiter = createRateLimiter(app.clock)
+  const users = createRateLimiter(app.clock)
   const mails = createRateLimiter(app.clock)
   const telling = createRateLimiter(app.clock)
   /** The longest unchanged first. */
   const failures = new Map<string, Failures>()
   const { loginsPerMinute } = app.config
-  const ofNetworks = NETWORK_LIMITS.map(
-    (times): Rate => ({ burst: times * loginsPerMinute, ratePerSecond: (times * loginsPerMinute) / 60 }),
-  )
+  const networks = createNetworkLimiter(app.clock, { burst: loginsPerMinute, ratePerSecond: loginsPerMinute / 60 })
   const ofUserThere: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }
   const ofUser: Rate = { burst: loginsPerMinute * BURST_OF_USER_MINUTES, ratePerSecond: loginsPerMinute / 60 }
 
-  const take = (key: string, rate: Rate): void => {
-    const decision = limiter.take(key, 1, rate)
-    if (!decision.ok) throw tooOften(decision.retryAfterSeconds)
-  }
   const userKey = (email: string): string => userEmail(email).slice(0, LONGEST_KEY)
   const codesKey = (email: string): string => `codes of ${userKey(email)}`
   const isKnownAt = (email: string, ipAddress: string): boolean =>
@@ -109,11 +99,7 @@ export function createAttempts(app: App): Attempts {
   return {
     requireNetwork(ipAddress, email) {
       if (email !== undefined && isKnownAt(email, ipAddress)) return
-      // The smallest first: what it refuses takes nothing from the wider ones, which others are in as well.
-      for (const [i, rate] of ofNetworks.entries()) {
-        const network = networksOf(ipAddress)[i]
-        if (network !== undefined) take(`network ${network}`, rate)
-      }
+      requireOk(networks.take(ipAddress))
     },
     hashTurn(email, ipAddress) {
       const isKnown = isKnownAt(email, ipAddress)
@@ -123,8 +109,8 @@ export function createAttempts(app: App): Attempts {
       const { key, isKnown } = keyOf(email, ipAddress)
       const wait = waitMs(key)
       if (wait > 0) throw tooOften(wait / 1000)
-      take(`user ${key}`, ofUserThere)
-      if (!isKnown) take(`user ${userKey(email)}`, ofUser)
+      requireOk(users.take(key, 1, ofUserThere))
+      if (!isKnown) requireOk(users.take(userKey(email), 1, ofUser))
     },
     noteFailure: (email, ipAddress) => fail(keyOf(email, ipAddress).key, LONGEST_WAIT_MS),
     noteSuccess: (email, ipAddress) => void failures.delete(keyOf(email, ipAddress).key),
@@ -142,6 +128,10 @@ export function createAttempts(app: App): Attempts {
 
 /** An IPv4 address, or the /48 of an IPv6 address: its owner has 65,536 networks. */
 const widestNetworkOf = (ipAddress: string): string => networksOf(ipAddress).at(-1) ?? ipAddress
+
+function requireOk(decision: RateDecision): void {
+  if (!decision.ok) throw tooOften(decision.retryAfterSeconds)
+}
 
 const tooOften = (retryAfterSeconds: number) =>
   tooMany('rate_limited', 'There were too many attempts; wait before the next.', retryAfterSeconds)

@@ -3,7 +3,7 @@
  * and logged; the audit log of an account tells them of users that exist, once a minute.
  */
 
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import type { Actor, App } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
@@ -184,7 +184,7 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
     moveSession(tx, sessionOf(actor), found.accountId)
-    announceAccountChange(app, tx, actor.accountId)
+    announceAccessChange(app, tx, actor.accountId)
     audit(
       app,
       tx,

@@ -1,6 +1,6 @@
 /** @module Changes of a team: roles, and who leaves it. An account that has owners keeps one. */
 
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
@@ -29,7 +29,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     if (role === 'owner' || member.role === 'owner') requireOwnerForOwners(actor)
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
-    announceAccountChange(app, tx, actor.accountId)
+    announceAccessChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.role_changed',
       resourceType: 'user',
@@ -48,7 +48,7 @@ export const removeMember = (app: App, actor: Actor, id: string): Promise<void> 
       requireOtherOwner(tx, actor, member)
     }
     dropMember(tx, actor.accountId, member)
-    announceAccountChange(app, tx, actor.accountId)
+    announceAccessChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
       resourceType: 'user',

@@ -1,6 +1,6 @@
 /** @module What the operator does with users from the command line: make, list, let in by a link, sign out, take out of a team. */
 
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -87,7 +87,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     const member = findMember(tx.db, actor.accountId, user.uuid)
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
     dropMember(tx, actor.accountId, member)
-    announceAccountChange(app, tx, actor.accountId)
+    announceAccessChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
       resourceType: 'user',

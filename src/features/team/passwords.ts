@@ -1,14 +1,13 @@
 /**
  * @module Passwords: which are accepted, and their argon2id hashes. Hashing runs in the thread pool, a few at once for
- * the whole process, because each takes 19 MiB and a thread that the syncs of the database need too. Owners take turns;
- * a request that finds the queue full is a 503. Never stores a password.
+ * the whole process, because each takes 19 MiB and a thread that the syncs of the database need too; by turns
+ * (`hash-turns`). Never stores a password.
  */
 import { availableParallelism } from 'node:os'
-import { systemClock } from '#platform/clock.ts'
-import { AppError, invalid } from '#platform/errors.ts'
-import { FairPool } from '#platform/queue/fair-turns.ts'
+import { invalid } from '#platform/errors.ts'
 import { MiB } from '#platform/units.ts'
 import { isCommonPassword } from './common-passwords.ts'
+import { createHashTurns, type HashTurn } from './hash-turns.ts'
 
 export const SHORTEST_PASSWORD = 10
 export const LONGEST_PASSWORD = 200
@@ -20,41 +19,12 @@ const ARGON2 = { algorithm: 'argon2id', memoryCost: (19 * MiB) / 1024, timeCost:
 const NOBODY =
   '$argon2id$v=19$m=19456,t=2,p=1$LbxwbX1tD6h2mympoZkrh/IoGgsoLGsqm577LQhTYHk$73gmgjqlJWGnYq94npYqRsm39dQkNigsGRBg8scTfg4'
 
-/** Bun has as many threads as cores. Were all of them hashing, every commit would wait for one: measured, 22 ms instead of 0.3 on two cores. */
-const MAX_CONCURRENT_OF_UNKNOWN = Math.max(1, Math.min(2, availableParallelism() - 1))
-/** About two seconds of work. */
-export const MAX_WAITING_HASHES = 40
-/** For one owner, so that one network does not fill the queue. */
-const MAX_WAITING_PER_OWNER = 20
-const RETRY_AFTER_SECONDS = 3
-
-const overload = () =>
-  new AppError(503, 'busy', 'Too many people sign in at this moment; try again in some seconds.', {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  })
-
-const createPool = (concurrency: number): FairPool =>
-  new FairPool({
-    clock: systemClock,
-    concurrency,
-    maxWaiting: MAX_WAITING_HASHES,
-    maxPerOwner: MAX_WAITING_PER_OWNER,
-    overload,
-  })
-
-/** Who waits for a hash. */
-export interface HashTurn {
-  /**
-   * Is signed in, has a link, or comes from a network in which the user was signed in before: waits for no one else.
-   */
-  readonly isKnown: boolean
-  /** Owners take turns: a user or an account, of unknown ones the network. */
-  readonly owner: string
-}
-
-/** One more place for those who are known: no attack, from however many networks, keeps it from them. */
-const known = createPool(1)
-const unknown = createPool(MAX_CONCURRENT_OF_UNKNOWN)
+/**
+ * Bun has as many threads as cores, and one is left to the syncs of the database where there are several. Were all of
+ * them hashing, every commit would wait for one: measured, 22 ms instead of 0.3 on two cores.
+ */
+const MAX_CONCURRENT_HASHES = Math.max(1, Math.min(3, availableParallelism() - 1))
+const runHash = createHashTurns(MAX_CONCURRENT_HASHES)
 
 /** The same password, however a keyboard composes its characters (NIST SP 800-63B §5.1.1.2). */
 const composed = (password: string): string => password.normalize('NFKC')
@@ -81,15 +51,14 @@ export function requireGoodPassword(password: string, email: string, field = 'pa
  * @param owner who sets it, and may: a user who is signed in or has a link, an account
  */
 export const hashPassword = (password: string, owner: string): Promise<string> =>
-  known.run(owner, () => Bun.password.hash(composed(password), ARGON2))
+  runHash({ isKnown: true, owner }, () => Bun.password.hash(composed(password), ARGON2))
 
 /** Whether a password is the one of a hash; without a hash false, after the same time. Throws 503 when too many wait. */
 export async function verifyPassword(
   password: string,
   hash: string | null | undefined,
-  { isKnown, owner }: HashTurn,
+  turn: HashTurn,
 ): Promise<boolean> {
-  const pool = isKnown ? known : unknown
-  const isRight = await pool.run(owner, () => Bun.password.verify(composed(password), hash ?? NOBODY))
+  const isRight = await runHash(turn, () => Bun.password.verify(composed(password), hash ?? NOBODY))
   return isRight && hash !== null && hash !== undefined
 }

@@ -3,7 +3,7 @@
  * used, and is asked of the database at every request, so that it is dead the moment it is ended, its user leaves the team or the account is switched off.
  */
 import type { Database } from 'bun:sqlite'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
@@ -173,7 +173,7 @@ export function endOtherSessions(app: App, tx: Tx, userId: number, kept = 0): nu
 
 /** Ends what the sessions still read: event streams, waits for messages. */
 function announceEnd(app: App, tx: Tx, ended: readonly Ended[]): void {
-  for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccountChange(app, tx, accountId)
+  for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 
 export const moveSession = (tx: Tx, id: number, accountId: number): void =>

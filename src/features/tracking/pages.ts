@@ -30,7 +30,7 @@ export function trackingPages(app: App) {
   const keep = createRecorder(app)
   const ownHost = publicHost(app.config)
   let blockedTags: ReadonlySet<number> | undefined
-  app.accountChanged.listen(() => {
+  app.sendingChanged.listen(() => {
     blockedTags = undefined
   })
 

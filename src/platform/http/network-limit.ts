@@ -10,8 +10,11 @@ import { createRateLimiter, type Rate, type RateDecision } from './rate-limit.ts
 const FACTORS = [1, 4, 16] as const
 
 export interface NetworkLimiter {
-  /** Takes one token of each network that an address is in; of a refusal those larger than the one that refused take none. */
-  take(address: string): RateDecision
+  /**
+   * Takes one token of each network that an address is in; of a refusal those larger than the one that refused take none.
+   * @param scope in which the networks are counted, apart from others, such as an account
+   */
+  take(address: string, scope?: number): RateDecision
 }
 
 export function createNetworkLimiter(
@@ -25,12 +28,12 @@ export function createNetworkLimiter(
     rate: { burst: burst * factor, ratePerSecond: ratePerSecond * factor },
   }))
   return {
-    take(address) {
+    take(address, scope) {
       const networks = networksOf(address)
       for (const [index, { limiter, rate }] of sizes.entries()) {
         const network = networks[index]
         if (network === undefined) break
-        const decision = limiter.take(network, 1, rate)
+        const decision = limiter.take(scope === undefined ? network : `${network} ${scope}`, 1, rate)
         if (!decision.ok) return decision
       }
       return { ok: true }

@@ -1,6 +1,7 @@
 /** @module Mail of accounts that may not send: held with the reason, in nobody's way, and released when they may again. */
 import { expect, test } from 'bun:test'
 import { pauseAccount, resumeAccount } from '#features/abuse/pause.ts'
+import { createApiKey, revokeApiKey } from '#features/api-keys/keys.ts'
 import type { Actor, App } from '#features/app.ts'
 import { holdLane } from '#features/delivery/claim.ts'
 import { startReleaser } from '#features/delivery/held.ts'
@@ -199,6 +200,28 @@ test('what is held while its account is paused once more is released too, wherev
     await passed()
     return !isHeld(0)
   }, 5000)
+  await releaser.stop()
+})
+
+test('a resumed account is forgotten although keys of others are deleted all the time', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const other = await createTestAccount(app)
+  await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await pause(app, actor)
+  clock.advance(hours(1))
+  await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  for (let count = 0; count < 20; count++) {
+    const { id } = await createApiKey(app, other, { name: 'short-lived' })
+    await revokeApiKey(app, other, id)
+    clock.advance(250)
+    await giveWay()
+    await app.commit.barrier()
+  }
+  expect(app.db.query('SELECT 1 FROM held_accounts').all()).toEqual([])
   await releaser.stop()
 })
 

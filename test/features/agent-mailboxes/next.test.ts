@@ -381,7 +381,7 @@ describe('whoever waits', () => {
     const { answer } = await waitsFor(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
     const { accountId } = service.actor
     service.app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [accountId])
-    service.app.accountChanged.emit({ accountId })
+    service.app.accessChanged.emit({ accountId })
     expectRefusal(await answer, 401, 'invalid_api_key')
   })
 

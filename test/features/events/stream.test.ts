@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
-import { announceAccountChange } from '#features/account-changes.ts'
+import { announceAccessChange } from '#features/account-changes.ts'
 import { EVERY_TYPE } from '#features/events/feed.ts'
 import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/events/stream.ts'
 import { signOut } from '#features/team/operate.ts'
@@ -378,7 +378,7 @@ describe('a stream', () => {
     await service.record('queued')
     await stream.next()
     app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [actor.accountId])
-    app.accountChanged.emit({ accountId: actor.accountId })
+    app.accessChanged.emit({ accountId: actor.accountId })
     expect(await stream.next()).toBeUndefined()
     expect((await service.api('GET', '/v1/events')).status).toBe(401)
   })
@@ -401,7 +401,7 @@ describe('a stream', () => {
     await service.record('queued')
     const undone = app.commit.write((tx) => {
       tx.db.run('DELETE FROM api_keys')
-      announceAccountChange(app, tx, actor.accountId)
+      announceAccessChange(app, tx, actor.accountId)
       throw new Error('undone')
     })
     await expect(undone).rejects.toThrow('undone')

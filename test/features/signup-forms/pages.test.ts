@@ -663,6 +663,34 @@ describe('mail that posts cause', () => {
     few.clock.advance(waitMs)
     expect([(await post('192.0.2.1')).status, (await post('192.0.2.1')).status]).toEqual([200, 429])
   })
+
+  test('from one network is limited for each account, and to five times as much for all accounts', async () => {
+    await using few = await createFormApi({
+      settings: { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2', TASSIS_TRUSTED_PROXIES: '127.0.0.1' },
+    })
+    const formOfAccount = async (name: string): Promise<string> => {
+      const account = await few.newAccount()
+      const key = await few.newKey([], account)
+      await few.addDomain(account, `${name}.test`)
+      const list = await few.api('POST', '/v1/contact-lists', { name, double_opt_in: true }, { key })
+      const form = { list_id: at(list.body, 'data', 'id'), title: name }
+      const made = await few.api('POST', '/v1/signup-forms', form, { key })
+      return `/subscribe/${String(at(made.body, 'data', 'slug'))}`
+    }
+    const paths = await Promise.all([1, 2, 3, 4, 5, 6].map((index) => formOfAccount(`shop${index}`)))
+    const posted = async (path: string, network: string, count: number) => {
+      const email = () => `a${crypto.randomUUID()}@reader.test`
+      const statuses: number[] = []
+      for (let n = 0; n < count; n++)
+        statuses.push((await submitJson(few, path, { email: email() }, { 'x-forwarded-for': network })).status)
+      return statuses
+    }
+    for (const path of paths.slice(0, 4)) expect(await posted(path, '192.0.2.1', 3)).toEqual([200, 200, 429])
+    // What an account refuses takes nothing from the others.
+    expect(await posted(paths[4] ?? '', '192.0.2.1', 2)).toEqual([200, 200])
+    expect(await posted(paths[5] ?? '', '192.0.2.1', 1)).toEqual([429])
+    expect(await posted(paths[5] ?? '', '192.0.2.2', 1)).toEqual([200])
+  })
 })
 
 describe('posts of one address', () => {

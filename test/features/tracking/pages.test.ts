@@ -529,7 +529,7 @@ describe('a link of an account that is paused', () => {
       await app.commit.write((tx) => {
         closeAccount(tx, accountId, 1)
         emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
-        app.accountChanged.emit({ accountId })
+        app.sendingChanged.emit({ accountId })
       })
     expect(await status(email)).toBe(403)
   })
