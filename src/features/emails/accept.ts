@@ -132,4 +132,4 @@ export function findReplay(
 
 /** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */
 export const durable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
-  app.commit.write<{ value: T }>(() => ({ value })).then((written) => written.value)
+  app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)
