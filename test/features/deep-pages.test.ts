@@ -62,6 +62,23 @@ test('a page by cursor neither repeats nor skips a row when newer ones come in b
   expect(shown).toEqual(ids)
 })
 
+test('a walk by cursor reaches every row when those of each page leave the list after it was read', async () => {
+  await using emails = await createEmailApi()
+  const { api } = emails
+  for (let i = 0; i < 40; i++)
+    expect((await api('POST', '/v1/suppressions', { email_address: `u${i}@x.test` })).status).toBe(201)
+  const sizes: number[] = []
+  for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+    const { body } = await api('GET', `/v1/suppressions?per_page=10${cursor && `&cursor=${cursor}`}`)
+    const addresses = (at(body, 'data') as { email_address: string }[]).map(({ email_address }) => email_address)
+    sizes.push(addresses.length)
+    for (const address of addresses)
+      expect((await api('DELETE', `/v1/suppressions/${encodeURIComponent(address)}`)).status).toBe(204)
+    cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
+  }
+  expect(sizes).toEqual([10, 10, 10, 10, 0])
+})
+
 test.each([
   [
     'emails',

@@ -154,13 +154,13 @@ export class CaptureStore {
   }
 
   /**
-   * Keeps a message; resolves when it is on disk. One handed in again for the same recipient takes the place of the first. A full disk rejects
-   * with AppError 507 `insufficient_storage`.
+   * Keeps a message; resolves when it is on disk. One handed in again for the same recipient takes the place of the first. A full disk, or one
+   * of which only the reserve is left, rejects with AppError 507 `insufficient_storage`: captures are as large as what was asked for, and delivery is tried again.
    */
   async save({ recipientId, emailId, ownerId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
     const head = headOf(raw)
-    await this.committer.writeFromReserve((tx) => {
+    await this.committer.write((tx) => {
       const replaced = sql(tx.db).stored.get(recipientId)
       const receivedAt = this.#options.clock.now()
       sql(tx.db).save.run(

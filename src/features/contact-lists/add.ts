@@ -163,11 +163,16 @@ export async function addContacts(
   let inserted = 0
   for (let from = 0; from < given.length; from += SLICE) {
     const checked: CheckedContact[] = []
-    await app.turns.forEach(owner, given.slice(from, from + SLICE).entries(), ([offset, item]) => {
-      const result = checkItem(app, item, faultsOf)
-      if (typeof result === 'string') errors.push({ index: from + offset, error: result })
-      else checked.push(result)
-    })
+    await app.turns.forEach(
+      owner,
+      given.slice(from, from + SLICE).entries(),
+      ([offset, item]) => {
+        const result = checkItem(app, item, faultsOf)
+        if (typeof result === 'string') errors.push({ index: from + offset, error: result })
+        else checked.push(result)
+      },
+      { isNew: from === 0 },
+    )
     inserted += await app.commit.write(
       (tx) => {
         const list = getList(tx.db, actor.accountId, listId)

@@ -93,7 +93,10 @@ export async function acceptEmail(
   using rendering = startRendering(app)
   const draft = await renderedDraft(app, actor, given, rendering)
   const owner = tenantOf(app.db, actor.accountId)
-  const content = await storeContent(app, draft, { owner, isLarge: draft.attachments.length > 0 })
+  const content = await storeContent(app, draft, {
+    owner,
+    inTurn: draft.attachments.length > 0 ? (pack) => app.turns.resume(owner, pack) : undefined,
+  })
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): Accepted => {
     const earlier = findReplay(app, actor, draft.idempotency)
@@ -132,4 +135,4 @@ export function findReplay(
 
 /** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */
 export const durable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
-  app.commit.write<{ value: T }>(() => ({ value })).then((written) => written.value)
+  app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)

@@ -3,6 +3,7 @@
  * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
  */
 import type { Actor, App } from '#features/app.ts'
+import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -76,7 +77,7 @@ export async function acceptBatch(
         errors.push({ index, error: itemError(error) })
       }
     },
-    (steps) => readTogether(app.db, steps),
+    { together: (steps) => readTogether(app.db, steps) },
   )
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
@@ -122,11 +123,18 @@ function sumRecipients(emails: readonly unknown[]): number {
 }
 
 async function storeItems(app: App, items: readonly ResolvedItem[], owner: number): Promise<StoredItem[]> {
+  // One after the other, so that further requests of the account wait for one part and not for all of the batch.
+  let lastPacked: Promise<unknown> = Promise.resolve()
+  const inTurn: PutOptions['inTurn'] = (pack) => {
+    const packed = lastPacked.then(() => app.turns.resume(owner, pack))
+    lastPacked = packed.catch(() => undefined)
+    return packed
+  }
   const stored = await Promise.allSettled(
     items.map(
       async (item): Promise<StoredItem> => ({
         ...item,
-        content: item.draft && (await storeContent(app, item.draft, { owner, isLarge: true })),
+        content: item.draft && (await storeContent(app, item.draft, { owner, inTurn })),
       }),
     ),
   )
@@ -267,7 +275,7 @@ async function placeInTurns(
       const suppressions = item.draft && placement ? suppressionsOf(app.db, actor, item.draft, placement.streamId) : []
       placed.push({ item: { ...item, suppressions }, placement })
     },
-    (steps) => readTogether(app.db, steps),
+    { isNew: false, together: (steps) => readTogether(app.db, steps) },
   )
   return placed
 }

@@ -4,6 +4,7 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -44,21 +45,11 @@ export interface StoredContent {
   readonly sizeBytes: number
 }
 
-export interface StoreOptions {
-  /** Who takes turns with others. */
-  readonly owner: number
-  /** Whether there is so much that packing takes turns too: a part of a megabyte takes some milliseconds. */
-  readonly isLarge: boolean
-}
-
 /** Puts bodies and attachments on disk. */
-export async function storeContent(app: App, draft: Draft, { owner, isLarge }: StoreOptions): Promise<StoredContent> {
+export async function storeContent(app: App, draft: Draft, options: PutOptions): Promise<StoredContent> {
   const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
   const parts = [...bodies, ...draft.attachments.map((a) => a.content)]
-  const refs = await app.content.put(parts, app.clock.now(), {
-    owner,
-    inTurn: isLarge ? (pack) => app.turns.resume(owner, pack) : undefined,
-  })
+  const refs = await app.content.put(parts, app.clock.now(), options)
   let next = 0
   const take = () => refs[next++] ?? null
   return {

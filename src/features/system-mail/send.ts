@@ -86,7 +86,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     await app.commit.barrier()
     return true
   }
-  const content = await storeContent(app, draft, { owner: sender.accountId, isLarge: false })
+  const content = await storeContent(app, draft, { owner: sender.accountId })
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): void => {
     if (findReplay(app, actor, draft.idempotency)) {

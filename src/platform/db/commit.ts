@@ -77,8 +77,8 @@ const MAX_GROUP_MS = 10
 const AMPLE_BYTES = 256 * MiB
 /** Owner of the writes of the service itself: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
-/** The service writes for all owners, so it has the turns of several. */
-const SERVICE_COST_FRACTION = 0.25
+/** The service writes for all owners, so it has the turns of so many, or of all that wait. */
+const MIN_SERVICE_SHARES = 4
 /** So that writes which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01
 
@@ -318,7 +318,8 @@ export class Committer {
         this.#runEntry(entry, deltas)
         const ranUntilMs = this.#clock.monotonicMs()
         const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
-        this.#queue.charge(owner, owner === SERVICE ? costMs * SERVICE_COST_FRACTION : costMs)
+        const shares = owner === SERVICE ? Math.max(MIN_SERVICE_SHARES, this.#queue.ownerCount) : 1
+        this.#queue.charge(owner, costMs / shares)
         nowMs = ranUntilMs
         if (!this.db.inTransaction) throw entry.error
       }

@@ -76,7 +76,10 @@ const PaginationSchema = Type.Object({
   total: Type.Integer({ description: 'Rows on all pages.' }),
   total_pages: Type.Integer({ description: 'Number of pages; 0 when there is nothing.' }),
   next_cursor: Type.Optional(
-    Type.String({ description: 'Where the next page begins, for the parameter `cursor`; missing on the last page.' }),
+    Type.String({
+      description:
+        'Where the next page begins, for the parameter `cursor`; missing on the last page. The page that it leads to may be empty.',
+    }),
   ),
 })
 

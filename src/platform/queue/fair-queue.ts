@@ -29,7 +29,15 @@ interface Share {
 
 interface OwnerState<T> {
   readonly shares: readonly Share[]
-  readonly waiting: { readonly item: T; readonly cost: number }[]
+  readonly waiting: Waiting<T>[]
+  /** Of `waiting`, those that limits count. */
+  limited: number
+}
+
+interface Waiting<T> {
+  readonly item: T
+  readonly cost: number
+  readonly isLimited: boolean
 }
 
 export interface Shifted<T> {
@@ -53,6 +61,8 @@ export class FairQueue<T> {
   readonly #shares = new Map<Owner, Share>()
   #virtualTime = 0
   #size = 0
+  /** Of them, those that limits count. */
+  #limited = 0
 
   /** @param onEvicted is given what had to give way to an owner with fewer items */
   constructor(options: FairQueueOptions = {}, onEvicted: (item: T) => void = () => undefined) {
@@ -71,6 +81,11 @@ export class FairQueue<T> {
     return this.#owners.get(owner)?.waiting.length ?? 0
   }
 
+  /** Owners with items. */
+  get ownerCount(): number {
+    return this.#owners.size
+  }
+
   /** The owners with items. */
   owners(): Owner[] {
     return [...this.#owners.keys()]
@@ -79,16 +94,20 @@ export class FairQueue<T> {
   /**
    * Adds an item behind those of its owner. False, and nothing is added, when a limit is reached and nobody gives way.
    * @param cost what it will use, in any unit that is the same for all; what is only known afterwards is added by `charge`
-   * @param options.isLimited false: it is added whatever the limits say, because it goes on with what they let in
+   * @param options.isLimited false: no limit counts or refuses it, and it never gives way, because it goes on with what the limits let in
    */
   push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
-    const count = this.sizeOf(owner)
+    const count = this.#owners.get(owner)?.limited ?? 0
     if (isLimited && count >= this.#limits.maxPerOwner) return false
-    if (isLimited && this.#size >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
+    if (isLimited && this.#limited >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
     const state = this.#stateOf(owner)
-    state.waiting.push({ item, cost })
+    state.waiting.push({ item, cost, isLimited })
     for (const share of state.shares) share.waiting++
     this.#size++
+    if (isLimited) {
+      state.limited++
+      this.#limited++
+    }
     return true
   }
 
@@ -109,7 +128,7 @@ export class FairQueue<T> {
     this.#virtualTime = Math.max(this.#virtualTime, start)
     // A share that did not decide has saved nothing up.
     for (const share of state.shares) share.start = Math.max(share.start, start) + taken.cost
-    this.#uncount(state)
+    this.#uncount(state, taken)
     // Behind others with the same start.
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
@@ -124,7 +143,7 @@ export class FairQueue<T> {
       share.start -= cost
       share.waiting++
     }
-    state.waiting.unshift({ item, cost })
+    state.waiting.unshift({ item, cost, isLimited: false })
     this.#size++
   }
 
@@ -154,7 +173,7 @@ export class FairQueue<T> {
         if (entry && isWanted(entry.item, owner)) {
           removed.push(entry.item)
           waiting.splice(i, 1)
-          this.#uncount(state)
+          this.#uncount(state, entry)
         } else i++
       }
       if (waiting.length === 0) this.#owners.delete(owner)
@@ -166,7 +185,7 @@ export class FairQueue<T> {
   #stateOf(owner: Owner): OwnerState<T> {
     let state = this.#owners.get(owner)
     if (!state) {
-      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [] }
+      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [], limited: 0 }
       this.#owners.set(owner, state)
     }
     return state
@@ -182,8 +201,12 @@ export class FairQueue<T> {
     return share
   }
 
-  #uncount(state: OwnerState<T>): void {
+  #uncount(state: OwnerState<T>, { isLimited }: Waiting<T>): void {
     this.#size--
+    if (isLimited) {
+      state.limited--
+      this.#limited--
+    }
     for (const share of state.shares) {
       share.waiting--
       // What it used is paid off: one that is not known starts at the same time.
@@ -194,11 +217,12 @@ export class FairQueue<T> {
   /** The newest item of the owner with most goes, unless he has no more than the newcomer would have. */
   #evictFor(count: number): boolean {
     let most: OwnerState<T> | undefined
-    for (const state of this.#owners.values()) if (state.waiting.length > (most?.waiting.length ?? 0)) most = state
-    if (!most || most.waiting.length <= count + 1) return false
-    const evicted = most.waiting.pop()
+    for (const state of this.#owners.values()) if (state.limited > (most?.limited ?? 0)) most = state
+    if (!most || most.limited <= count + 1) return false
+    const position = most.waiting.findLastIndex(({ isLimited }) => isLimited)
+    const [evicted] = most.waiting.splice(position, 1)
     if (!evicted) return false
-    this.#uncount(most)
+    this.#uncount(most, evicted)
     this.#onEvicted(evicted.item)
     return true
   }

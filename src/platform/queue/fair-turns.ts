@@ -63,12 +63,19 @@ export class FairTurns {
     return this.#add(owner, once(piece), { isNew: false })
   }
 
-  /** Calls `step` with every item, as many in a piece as fit into its time. @param together what surrounds the steps of a piece, such as a snapshot */
+  /**
+   * Calls `step` with every item, as many in a piece as fit into its time.
+   * @param options.together what surrounds the steps of a piece, such as a snapshot
+   * @param options.isNew false: work that has begun, which is never refused
+   */
   async forEach<T>(
     owner: Owner,
     items: Iterable<T>,
     step: (item: T) => void,
-    together: (steps: () => void) => void = (steps) => steps(),
+    {
+      together = (steps) => steps(),
+      isNew = true,
+    }: { readonly together?: (steps: () => void) => void; readonly isNew?: boolean } = {},
   ): Promise<void> {
     const iterator = items[Symbol.iterator]()
     let isOver = false
@@ -80,8 +87,14 @@ export class FairTurns {
         if (!next.done) step(next.value)
       } while (!isOver && this.#clock.monotonicMs() < endMs)
     }
-    await this.run(owner, () => together(steps))
-    while (!isOver) await this.resume(owner, () => together(steps))
+    const add = (isFirst: boolean) =>
+      this.#add(
+        owner,
+        once(() => together(steps)),
+        { isNew: isNew && isFirst },
+      )
+    await add(true)
+    while (!isOver) await add(false)
   }
 
   /**

@@ -262,3 +262,22 @@ describe('the quota of a batch', () => {
     expect(emails.used(actor)).toBe(5)
   })
 })
+
+test('batches that are stored do not keep the other requests of their account out', async () => {
+  await using emails = await createEmailApi()
+  const { turns } = emails.app
+  let isOver = false
+  let mostPieces = 0
+  const look = (): void => {
+    mostPieces = Math.max(mostPieces, turns.size)
+    if (!isOver) setImmediate(look)
+  }
+  look()
+  const items = (name: string) =>
+    Array.from({ length: 500 }, (_, i) => item({ from: `x@${UNVERIFIED}`, text_body: `${name} ${i}` }))
+  const answers = await Promise.all(['one', 'two', 'three'].map((name) => batch(emails, items(name))))
+  isOver = true
+  expect(answers.map(({ status }) => status)).toEqual([202, 202, 202])
+  // Not one for each email.
+  expect(mostPieces).toBeLessThan(20)
+})

@@ -5,8 +5,9 @@ import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
+import { testDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { createEmailApi } from '#test/support/email-api.ts'
+import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** Lets an update of one column need more room than the database has: what a full disk does, at the moment that a test chooses. */
@@ -140,4 +141,35 @@ test('a claim that cannot be stored dials nobody, and is made when there is room
   await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
   expect(typesOf(await emails.detail(id))).toEqual(['scheduled', 'queued', 'sent', 'delivered'])
   expect(delivery.messages()).toHaveLength(1)
+})
+
+test('sandbox mail takes nothing of the disk reserve: it is deferred, and captured once there is room', async () => {
+  let hasRoom = true
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  const disk = testDisk(
+    () => false,
+    () => hasRoom,
+  )
+  await using emails = await createEmailApi({ clock, delivers: true, disk })
+  const advanceUntil = (condition: () => Promise<boolean>) =>
+    eventually(async () => {
+      if (await condition()) return true
+      clock.advance(1_000)
+      return false
+    })
+  const { id } = await emails.accepted({
+    from: `ada@${UNVERIFIED}`,
+    send_at: new Date(clock.now() + 60_000).toISOString(),
+  })
+  hasRoom = false
+  await advanceUntil(async () => (await emails.detail(id))['smtp_response'] !== null)
+  expect(await emails.detail(id)).toMatchObject({
+    sandbox: true,
+    smtp_response: '452 4.3.1 There is no disk space left for captured messages',
+  })
+  expect(emails.opened.captures.list({ limit: 10 })).toEqual([])
+  hasRoom = true
+  await advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
+  expect(typesOf(await emails.detail(id))).toContain('delivered')
+  expect(emails.opened.captures.list({ limit: 10 })).toHaveLength(1)
 })

@@ -11,10 +11,18 @@ const email = (key: string) => ({
   idempotency_key: key,
 })
 
+const BATCH = { emails: [email('of the batch')] }
+const withKey = (key: string) => ({ headers: { 'Idempotency-Key': key } })
+
 /** A service whose disk can be filled. */
 async function createOnDisk(): Promise<{ service: TestApi; fill: () => void }> {
   let isLow = false
-  const service = await createTestApi({ disk: testDisk(() => isLow) })
+  const service = await createTestApi({
+    disk: testDisk(
+      () => isLow,
+      () => !isLow,
+    ),
+  })
   await createDomain(service.app, service.actor, 'sender.test')
   return {
     service,
@@ -24,12 +32,18 @@ async function createOnDisk(): Promise<{ service: TestApi; fill: () => void }> {
   }
 }
 
-test('on a low disk a send and a batch are a 507 and store nothing; what was accepted before is still answered', async () => {
+test('on a low disk a send and a batch are a 507 and store nothing; replays are still answered', async () => {
   const { service: opened, fill } = await createOnDisk()
   await using service = opened
   const { api, app } = service
   const first = await api('POST', '/v1/emails', email('first'))
   expect(first.status).toBe(202)
+  const batch = await api('POST', '/v1/emails/batch', BATCH, withKey('batch'))
+  expect(batch.status).toBe(202)
+  const listId = at((await api('POST', '/v1/contact-lists', { name: 'Readers' })).body, 'data', 'id')
+  const news = { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', text_body: 'Hello.' }
+  const broadcast = await api('POST', '/v1/emails/broadcast', news, withKey('broadcast'))
+  expect(broadcast.status).toBe(202)
   fill()
   for (const [path, body] of [
     ['/v1/emails', email('second')],
@@ -43,8 +57,15 @@ test('on a low disk a send and a batch are a 507 and store nothing; what was acc
     })
   }
   expect((await api('POST', '/v1/emails', email('first'))).body).toEqual(first.body)
-  expect((await api('POST', '/v1/emails/batch', { emails: [email('first')] })).status).toBe(202)
-  expect(app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 1 })
+  expect(await api('POST', '/v1/emails/batch', BATCH, withKey('batch'))).toMatchObject({
+    status: 202,
+    body: batch.body,
+  })
+  expect(await api('POST', '/v1/emails/broadcast', news, withKey('broadcast'))).toMatchObject({
+    status: 202,
+    body: broadcast.body,
+  })
+  expect(app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 2 })
 })
 
 test('an invalid send on a low disk is still told what is wrong with it', async () => {

@@ -79,6 +79,29 @@ describe('writes of several owners', () => {
     expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'c4', 'd2', 'd3', 'd4'])
   })
 
+  test.each([1, 4, 20, 100])(
+    'leave the service half of the time, when %d of them saturate the writer',
+    async (owners) => {
+      const clock = new ManualClock(0)
+      const committer = openCommitter({ clock })
+      const order: ('service' | 'owner')[] = []
+      const write = (name: 'service' | 'owner', owner?: number) =>
+        committer.write(
+          () => {
+            order.push(name)
+            clock.advance(1)
+          },
+          { owner },
+        )
+      await Promise.all([
+        ...Array.from({ length: 600 }, (_, i) => write('owner', 1 + (i % owners))),
+        ...Array.from({ length: 600 }, () => write('service')),
+      ])
+      const share = order.slice(0, 600).filter((name) => name === 'service').length / 600
+      expect(share).toBeGreaterThan(0.45)
+    },
+  )
+
   test('end a group when it has taken 10 ms, however few they are', async () => {
     const clock = new ManualClock(0)
     const groups: number[] = []

@@ -65,6 +65,23 @@ test('the most values allowed pass, one more does not', () => {
   expect(statusOf(() => countJsonValues(values(MAX_JSON_VALUES + 1)))).toBe(413)
 })
 
+test('the largest honest bodies have at most three quarters of the values allowed', () => {
+  const fields = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`field${i}`, `${i}`]))
+  const email = {
+    from: 'ada@x.test',
+    to: Array.from({ length: 50 }, (_, i) => `u${i}@x.test`),
+    headers: fields(50),
+    tags: Object.keys(fields(20)),
+    metadata: fields(50),
+    template_data: fields(100),
+    template_alias: 'news',
+    idempotency_key: 'k',
+  }
+  const contact = { email: 'u@x.test', metadata: fields(10) }
+  for (const body of [{ emails: Array(500).fill(email) }, { contacts: Array(10_000).fill(contact) }])
+    expect(countJsonValues(JSON.stringify(body))).toBeLessThanOrEqual(0.75 * MAX_JSON_VALUES)
+})
+
 test('malformed texts are measured without harm', () => {
   for (const text of [
     '"',

@@ -65,6 +65,18 @@ test('when the queue is full, the newest item of the owner with most gives way t
   expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
 })
 
+test('an item that no limit counts keeps none out, and never gives way', () => {
+  const evicted: string[] = []
+  const queue = new FairQueue<string>({ maxWaiting: 3, maxPerOwner: 3 }, (item) => void evicted.push(item))
+  const goOn = (item: string) => queue.push('a', item, 1, { isLimited: false })
+  for (const item of ['g1', 'g2', 'g3', 'g4']) expect(goOn(item)).toBe(true)
+  expect(['a1', 'a2', 'a3', 'a4'].map((item) => queue.push('a', item))).toEqual([true, true, true, false])
+  expect(goOn('g5')).toBe(true)
+  expect(['b1', 'b2'].map((item) => queue.push('b', item))).toEqual([true, false])
+  expect(evicted).toEqual(['a3'])
+  expect(drain(queue)).toEqual(['g1', 'b1', 'g2', 'g3', 'g4', 'a1', 'a2', 'g5'])
+})
+
 test('owners who cannot be served keep their place', () => {
   const queue = new FairQueue<string>()
   queue.push('closed', 'c')

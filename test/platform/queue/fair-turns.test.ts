@@ -130,9 +130,11 @@ test('work of many steps runs in pieces of some milliseconds, between those of o
       order.push(`step ${n}`)
       clock.advance(3)
     },
-    (run) => {
-      together++
-      run()
+    {
+      together: (run) => {
+        together++
+        run()
+      },
     },
   )
   const other = turns.run('other', () => order.push('other'))
@@ -148,6 +150,7 @@ test('work that has begun is not refused when its owner has too many pieces', as
     turns.run(1, () => 'refused'),
     turns.resume(1, () => 'goes on'),
     turns.enter(1, { isNew: false }).then(() => 'goes on too'),
+    turns.forEach(1, [1, 2], () => undefined, { isNew: false }).then(() => 'and all of it'),
     turns.enter(1),
   ])
   expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
@@ -155,6 +158,7 @@ test('work that has begun is not refused when its owner has too many pieces', as
     'too much',
     'goes on',
     'goes on too',
+    'and all of it',
     'too much',
   ])
 })
