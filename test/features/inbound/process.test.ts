@@ -249,7 +249,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     expect(unrouted()).toBe(count)
   }
 
-  test('accepts more of them and stores none, counts them, and keeps nothing of what they brought', async () => {
+  test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
     await fill(MAX_UNROUTED, 100)
     for (const name of ['invented', 'made-up']) await take(to(name))
     await settled()
@@ -257,25 +257,36 @@ describe('a domain with as many messages without a route as it may have', () => 
       .query<{ value: number }, [string]>('SELECT value FROM counters WHERE metric = ?')
       .get(UNROUTED_DROPPED_METRIC)
     const garbage = service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM content_garbage').get()?.n ?? 0
-    expect({ unrouted: unrouted(), dropped: dropped?.value, isContentDropped: garbage >= 4 }).toEqual({
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: stored()
+        .slice(0, 2)
+        .map(({ rcptTo }) => rcptTo),
+      dropped: dropped?.value,
+      isContentDropped: garbage >= 4,
+    }).toEqual({
       unrouted: MAX_UNROUTED,
+      oldest: 0,
+      newest: [['made-up@inbound.test'], ['invented@inbound.test']],
       dropped: 2,
       isContentDropped: true,
     })
-    service.app.db.run('DELETE FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails LIMIT 1)')
-    await take(to('nobody'))
-    await settled()
-    expect(unrouted()).toBe(MAX_UNROUTED)
   })
 
-  test('stores no message that is larger than what is left', async () => {
-    await fill(2, MAX_UNROUTED_BYTES - 40)
-    await take(to('nobody'))
+  test('drops as many of the oldest as a large message needs', async () => {
+    await fill(3, MAX_UNROUTED_BYTES / 2 - 10)
+    await take(to('large'))
     await settled()
-    expect(unrouted()).toBe(2)
-    await take(to('nobody'), 'Subject: a\r\n\r\n')
-    await settled()
-    expect(unrouted()).toBe(3)
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: rowsWhere("rcpt_to LIKE '%large@%'"),
+    }).toEqual({
+      unrouted: 2,
+      oldest: 0,
+      newest: 1,
+    })
   })
 
   test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
@@ -290,7 +301,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     await take(to('nobody', 'agent'))
     await settled()
     expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundCode('failed')}`) }).toEqual({
-      unrouted: MAX_UNROUTED + 1,
+      unrouted: MAX_UNROUTED,
       failed: 1,
     })
     const other = await createTestAccount(service.app)
