@@ -12,6 +12,8 @@ const FACTORS = [1, 4, 16] as const
 export interface NetworkLimiter {
   /** Takes one token of each network that an address is in; of a refusal those larger than the one that refused take none. */
   take(address: string): RateDecision
+  /** Takes tokens of each network that an address is in for what has happened already; `take` refuses until they have come back. */
+  charge(address: string, count: number): void
 }
 
 export function createNetworkLimiter(
@@ -34,6 +36,13 @@ export function createNetworkLimiter(
         if (!decision.ok) return decision
       }
       return { ok: true }
+    },
+    charge(address, count) {
+      const networks = networksOf(address)
+      for (const [index, { limiter, rate }] of sizes.entries()) {
+        const network = networks[index]
+        if (network !== undefined) limiter.charge(network, count, rate)
+      }
     },
   }
 }
