@@ -4,7 +4,7 @@
  */
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { SMTPServer, type SMTPServerAddress, type SMTPServerDataStream } from 'smtp-server'
+import { SMTPServer, type SMTPServerDataStream } from 'smtp-server'
 import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 import type { Clock } from '#platform/clock.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
@@ -19,7 +19,7 @@ import { createSpool } from './listener-spool.ts'
 export interface InboundServerOptions {
   readonly settings: ListenerSettings
   readonly clock: Clock
-  readonly decide: (address: string) => Promise<Destination | Refusal>
+  readonly decide: (address: string, sourceIp: string) => Promise<Destination | Refusal>
   /** Null: it is on disk. */
   readonly receive: (message: TakenMessage) => Promise<Refusal | null>
   readonly onWarning: (event: string, detail: string) => void
@@ -157,7 +157,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     },
     onRcptTo(recipient, session, done) {
       const connection = sessionOf(session.id)
-      decide(recipient).then((answer) => {
+      options.decide(recipient.address, session.remoteAddress).then((answer) => {
         if (!('code' in answer)) {
           if (answer.kind !== 'domain' && (connection?.announcedBytes ?? 0) > limits.hostMessageBytes)
             return done(new SmtpReplyError(tooLargeForHost))
@@ -194,8 +194,6 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       })
     },
   })
-
-  const decide = ({ address }: SMTPServerAddress): Promise<Destination | Refusal> => options.decide(address)
 
   async function take(stream: SMTPServerDataStream, session: InboundSession | undefined): Promise<Refusal | null> {
     const draft = session?.draft

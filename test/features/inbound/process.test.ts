@@ -20,6 +20,7 @@ import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { startTestListener } from './listener-fixture.ts'
 
 const MESSAGE: ParsedMessage = {
   headers: [
@@ -538,6 +539,37 @@ describe('turns', () => {
     for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
     for (let n = 0; n < 5; n++) await handIn('light@sender.test', '192.0.2.2', 2)
     expect((await order(8)).lastIndexOf('light@sender.test')).toBe(5)
+  })
+
+  test('are for everybody: a network with a long queue is told to come back, others are not', async () => {
+    await handIn('many@sender.test', '127.0.0.1', 1)
+    service.app.db.run(
+      `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at)
+       WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1819)
+       SELECT mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at FROM inbound_receipts, n`,
+    )
+    const ended = Promise.withResolvers<ParseAnswer>()
+    const processor = begin(parserOf(() => ended.promise))
+    await using fixture = await startTestListener({
+      decide: (address, sourceIp) => processor.refusalFor(sourceIp) ?? { kind: 'host', address },
+    })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    const rcpt = async (from: typeof client) => {
+      await from.say('RSET')
+      await from.say('MAIL FROM:<>')
+      return from.say('RCPT TO:<ada@inbound.test>')
+    }
+    for (let n = 0; n < 3; n++) service.app.mailReceived.emit()
+    const replies = [await rcpt(client), await rcpt(other)]
+    ended.resolve(PARSED)
+    await eventually(() => countWaiting(service.app.db) === 0)
+    replies.push(await rcpt(client))
+    expect(replies).toEqual([
+      '452 4.3.2 Too many messages from your network wait to be processed; try again later',
+      '250 2.1.5 Accepted',
+      '250 2.1.5 Accepted',
+    ])
   })
 
   test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
