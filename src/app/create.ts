@@ -284,6 +284,7 @@ export async function startInbound({ app, senderResolver }: OpenedApp): Promise<
   const { config, clock, log } = app
   const address = parseHostPort(config.inboundAddr)
   const decide = createDecision(app)
+  let processor: InboundProcessor | undefined
   const listener =
     address &&
     (await startListener(
@@ -294,11 +295,13 @@ export async function startInbound({ app, senderResolver }: OpenedApp): Promise<
         spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
         isDiskLow: () => app.disk.isLow(),
       },
-      { decide, receive: (message) => receiveMessage(app, message) },
+      {
+        decide: (address, sourceIp) => processor?.refusalFor(sourceIp) ?? decide(address),
+        receive: (message) => receiveMessage(app, message),
+      },
       { clock, log },
     ))
   if (listener) app.ownPorts.add(listener.port)
-  let processor: InboundProcessor | undefined
   return {
     listener,
     process() {

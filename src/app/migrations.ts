@@ -7,6 +7,7 @@ import listsAndTemplates from '../../migrations/0003_lists_and_templates.sql' wi
 import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { type: 'text' }
 import shares from '../../migrations/0005_shares.sql' with { type: 'text' }
 import storedAmounts from '../../migrations/0006_stored_amounts.sql' with { type: 'text' }
+import unreadBytes from '../../migrations/0007_unread_bytes.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -16,4 +17,5 @@ export const migrations: readonly Migration[] = [
   { name: '0004_life_of_accounts', sql: lifeOfAccounts },
   { name: '0005_shares', sql: shares },
   { name: '0006_stored_amounts', sql: storedAmounts },
+  { name: '0007_unread_bytes', sql: unreadBytes },
 ]

@@ -86,7 +86,7 @@ export interface Refusal {
 /** What the SMTP listener asks of the rest. */
 export interface ListenerHandlers {
   /** At RCPT: who the address is, or why it is refused. Never throws for what a client says. */
-  decide(address: string): Destination | Refusal
+  decide(address: string, sourceIp: string): Destination | Refusal
   /** After the final dot: resolves when the message is on disk and may be answered with 250; rejects with an AppError 507 when there is no room. */
   receive(message: TakenMessage): Promise<void>
 }

@@ -179,7 +179,7 @@ test('the table names the accounts that use most, and of those above their share
     ),
   )
   expect(stdout).toMatch(new RegExp(`\nreceived mail .* ${second?.id} +\\d+ KiB +\\d+ % +- +-\n`))
-  expect(stdout).toContain(`\nNot stored: 7 messages to `)
+  expect(stdout).toContain(`\nDropped: 7 messages to `)
 })
 
 test('retention can be run by hand, beside a service and without it', async () => {

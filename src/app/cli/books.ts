@@ -300,14 +300,15 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'the counts of a mailbox are what a recount gives',
-    sql: `SELECT b.id, message_count AS messages, unread_count AS unread, thread_count AS threads, coalesce(m.received, 0) AS received,
-        coalesce(m.unread, 0) AS waiting, coalesce(t.n, 0) AS conversations FROM agent_mailboxes b
-      LEFT JOIN (SELECT mailbox_id, sum(email_id IS NULL) AS received, sum(email_id IS NULL AND read_at IS NULL) AS unread
+    sql: `SELECT b.id, message_count AS messages, unread_count AS unread, unread_bytes AS bytes, thread_count AS threads,
+        coalesce(m.received, 0) AS received, coalesce(m.unread, 0) AS waiting, coalesce(m.bytes, 0) AS waitingBytes, coalesce(t.n, 0) AS conversations FROM agent_mailboxes b
+      LEFT JOIN (SELECT mailbox_id, sum(email_id IS NULL) AS received, sum(email_id IS NULL AND read_at IS NULL) AS unread,
+          sum(iif(email_id IS NULL AND read_at IS NULL, size_bytes, 0)) AS bytes
         FROM mailbox_messages GROUP BY 1) m ON m.mailbox_id = b.id
       LEFT JOIN (SELECT mailbox_id, count(*) AS n FROM mailbox_threads GROUP BY 1) t ON t.mailbox_id = b.id
-      WHERE b.deleted_at IS NULL AND (messages <> received OR b.unread_count <> waiting OR threads <> conversations)`,
+      WHERE b.deleted_at IS NULL AND (messages <> received OR b.unread_count <> waiting OR b.unread_bytes <> waitingBytes OR threads <> conversations)`,
     tell: (r) =>
-      `mailbox ${r['id']}: ${r['messages']} messages, ${r['unread']} unread and ${r['threads']} threads are noted, there are ${r['received']}, ${r['waiting']} and ${r['conversations']}`,
+      `mailbox ${r['id']}: ${r['messages']} messages, ${r['unread']} unread of ${r['bytes']} octets and ${r['threads']} threads are noted, there are ${r['received']}, ${r['waiting']} of ${r['waitingBytes']} and ${r['conversations']}`,
   },
   {
     rule: 'the counts of threads and contacts of a mailbox are what a recount gives',

@@ -39,7 +39,7 @@ interface DiskUse {
   /** Everything else in the data folder. */
   readonly other_bytes: number
   readonly kinds: readonly KindUse[]
-  /** Messages that were not stored, because no route matched and their domain had as much of such mail as it may. */
+  /** Messages that were dropped, because no route matched and their domain had as much of such mail as it may. */
   readonly not_stored: readonly NotStored[]
 }
 
@@ -208,7 +208,7 @@ function diskText(use: DiskUse, now: Millis): string {
     ...accountsText(use.kinds),
     ...use.not_stored.map(
       ({ id, name, messages }) =>
-        `Not stored: ${counted(messages, 'message')} to ${printable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
+        `Dropped: ${counted(messages, 'message')} to ${printable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
     ),
   ].join('\n')
 }

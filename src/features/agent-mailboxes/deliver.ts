@@ -27,7 +27,7 @@ const sql = prepared((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
   ),
   count: db.prepare(
-    'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1 WHERE id = ?',
+    'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1, unread_bytes = unread_bytes + ? WHERE id = ?',
   ),
 }))
 
@@ -94,7 +94,7 @@ export function deliverToMailbox(
     sender: `${from} ${fromAddress}`,
     body: searchedText(message),
   })
-  sql(tx.db).count.run(mailbox.id)
+  sql(tx.db).count.run(envelope.sizeBytes, mailbox.id)
   if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: nameOf(from), at })
   record(tx, {
     accountId: mailbox.accountId,

@@ -47,7 +47,9 @@ const sql = prepared((db) => ({
   ack: db.prepare(
     'UPDATE mailbox_messages SET acked_at = ?1, read_at = coalesce(read_at, ?1), lease_expires_at = NULL WHERE id = ?2',
   ),
-  countRead: db.prepare('UPDATE agent_mailboxes SET unread_count = unread_count - 1 WHERE id = ?'),
+  countRead: db.prepare(
+    'UPDATE agent_mailboxes SET unread_count = unread_count - 1, unread_bytes = unread_bytes - ? WHERE id = ?',
+  ),
 }))
 
 /** Whether a message of the mailbox waits for a consumer. */
@@ -88,7 +90,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
     if (message.ackedAt !== null && isToken(message.leaseToken, token)) return
     requireLease(app, message, token)
     sql(tx.db).ack.run(app.eventTime(), message.id)
-    if (message.readAt === null) sql(tx.db).countRead.run(mailbox.id)
+    if (message.readAt === null) sql(tx.db).countRead.run(message.sizeBytes, mailbox.id)
     audit(app, tx, actor, {
       action: 'mailbox_message.acked',
       resourceType: 'mailbox_message',

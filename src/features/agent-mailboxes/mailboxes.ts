@@ -33,6 +33,8 @@ export interface Mailbox {
   /** Of received messages. */
   readonly messageCount: number
   readonly unreadCount: number
+  /** Octets of the unread messages as they came in. */
+  readonly unreadBytes: number
   readonly threadCount: number
   /** JSON of {enabled, rules}; null: never set. */
   readonly autoResponder: string | null
@@ -49,7 +51,7 @@ interface MailboxDomain {
 
 const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS accountUuid, m.domain_id AS domainId, m.local_part AS localPart,
   m.domain, m.local_part || '@' || m.domain AS address, m.display_name AS displayName, m.message_count AS messageCount,
-  m.unread_count AS unreadCount, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.created_at AS createdAt,
+  m.unread_count AS unreadCount, m.unread_bytes AS unreadBytes, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.created_at AS createdAt,
   m.updated_at AS updatedAt FROM agent_mailboxes m JOIN accounts ON accounts.id = m.account_id`
 
 const DOMAIN =

@@ -107,7 +107,7 @@ const sql = prepared((db) => ({
   setLabels: db.prepare('UPDATE mailbox_messages SET labels = ? WHERE id = ?'),
   delete: db.prepare('DELETE FROM mailbox_messages WHERE id = ?'),
   takeFromMailbox: db.prepare(
-    'UPDATE agent_mailboxes SET message_count = message_count - 1, unread_count = unread_count - ? WHERE id = ?',
+    'UPDATE agent_mailboxes SET message_count = message_count - 1, unread_count = unread_count - ?, unread_bytes = unread_bytes - ? WHERE id = ?',
   ),
   takeFromThread: db.prepare<{ messageCount: number }, [number]>(
     'UPDATE mailbox_threads SET message_count = message_count - 1 WHERE id = ? RETURNING message_count AS messageCount',
@@ -261,6 +261,7 @@ export type RemovableMessage = Pick<
   | 'threadId'
   | 'emailId'
   | 'readAt'
+  | 'sizeBytes'
   | 'fromAddress'
   | 'textRef'
   | 'strippedRef'
@@ -279,7 +280,8 @@ export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message:
     statements.takeThread.run(mailboxId)
   }
   if (message.emailId === null) {
-    statements.takeFromMailbox.run(message.readAt === null ? 1 : 0, mailboxId)
+    const isUnread = message.readAt === null
+    statements.takeFromMailbox.run(isUnread ? 1 : 0, isUnread ? message.sizeBytes : 0, mailboxId)
     uncountContact(tx, mailboxId, message.fromAddress)
   }
   const { textRef, strippedRef, htmlRef, attachments, rawRef } = message

@@ -25,6 +25,9 @@ export const MailboxRecord = Type.Object({
   display_name: Nullable(Type.String(), { description: 'Name in From of what is sent from here.' }),
   message_count: Type.Integer({ description: 'Received messages.' }),
   unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
+  unread_bytes: Type.Integer({
+    description: 'Size of these messages as they came in. A mailbox with too much unread mail receives no more of it.',
+  }),
   thread_count: Type.Integer({ description: 'Conversations.' }),
   auto_responder: Nullable(
     Type.Object({
@@ -63,6 +66,7 @@ export const mailboxWire = (mailbox: Mailbox): MailboxRecord => ({
   display_name: mailbox.displayName,
   message_count: mailbox.messageCount,
   unread_count: mailbox.unreadCount,
+  unread_bytes: mailbox.unreadBytes,
   thread_count: mailbox.threadCount,
   auto_responder:
     mailbox.autoResponder === null

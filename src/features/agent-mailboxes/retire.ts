@@ -13,7 +13,7 @@ export interface OldMessage extends RemovableMessage {
   readonly isOfDeleted: number
 }
 
-const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, from_address AS fromAddress,
+const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
   text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
   deleted_at IS NOT NULL AS isOfDeleted
   FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`

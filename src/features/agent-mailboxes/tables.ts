@@ -22,6 +22,8 @@ export const agentMailboxes = sqliteTable(
     /** Of received messages; what was sent from here does not count. */
     messageCount: integer('message_count').notNull().default(ZERO),
     unreadCount: integer('unread_count').notNull().default(ZERO),
+    /** Octets of the unread messages as they came in. */
+    unreadBytes: integer('unread_bytes').notNull().default(ZERO),
     threadCount: integer('thread_count').notNull().default(ZERO),
     /** JSON of {enabled, rules}; null: never set. */
     autoResponder: text('auto_responder'),
@@ -34,6 +36,10 @@ export const agentMailboxes = sqliteTable(
     // By registration, not by name: a domain that another account has verified since must not lead to these.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
+    // What an account has of unread mail is asked at RCPT; with the columns of its condition, so that no row is read.
+    index('agent_mailboxes_unread')
+      .on(t.accountId, t.deletedAt, t.unreadCount, t.unreadBytes)
+      .where(sql`deleted_at is null and unread_count > 0`),
     // Its entries are in the order of the row ids.
     index('agent_mailboxes_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],

@@ -7,6 +7,8 @@ import type { Destination, Refusal } from '#features/received.ts'
 import { prepared } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
+import { findMailbox } from '../agent-mailboxes/mailboxes.ts'
+import { isMailboxFull } from '../agent-mailboxes/unread.ts'
 import { recipientOfVerp } from '../emails/named-recipient.ts'
 import { decodeUnsubscribeAddress } from '../unsubscribe/headers.ts'
 import { routeKey } from './match.ts'
@@ -36,6 +38,8 @@ const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
 const noSuchAddress: Refusal = { code: 550, text: '5.1.1 There is no such address here' }
 /** Also for domains that are registered: strangers must not learn whose customers are here. */
 const relayingDenied: Refusal = { code: 550, text: '5.7.1 Relaying denied: this host takes no mail for that domain' }
+/** RFC 3463 §3.3: the owner reads some, and the sender tries again. */
+const mailboxFull: Refusal = { code: 452, text: '4.2.2 Mailbox full' }
 const noAddress: Refusal = { code: 553, text: '5.1.3 That is no address' }
 
 /** Makes the answer to RCPT. Takes whatever a client says. */
@@ -56,7 +60,11 @@ export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (addre
     const name = routeKey(localPart)
     if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
     const row = sql(app.db).byName.get(domain)
-    if (row) return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
+    if (row) {
+      const mailbox = findMailbox(app.db, domain, localPart)
+      if (mailbox && isMailboxFull(app.db, mailbox)) return mailboxFull
+      return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
+    }
     if (isReturnPathDomain(app, domain)) return DOMAIN_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
     return relayingDenied
   }

@@ -200,14 +200,8 @@ function toDomains(
     }
     const route = mailbox ? undefined : findRoute(tx.db, domainId, localPart)
     const key = `${domainId} ${route?.id ?? ''}`
-    const known = inbound.get(key)
-    inbound.set(key, {
-      accountId,
-      domainId,
-      routeId: route?.id,
-      rcptTo: [...(known?.rcptTo ?? []), address],
-      isForMailbox: mailbox !== undefined || (known?.isForMailbox ?? false),
-    })
+    const rcptTo = [...(inbound.get(key)?.rcptTo ?? []), address]
+    inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo })
   }
   const { message } = received
   const delivered = message

@@ -101,7 +101,7 @@ export type ToListener =
 export type FromListener =
   | { readonly type: 'listening'; readonly host: string; readonly port: number }
   | { readonly type: 'failed'; readonly code: string; readonly reason: string }
-  | { readonly type: 'decide'; readonly id: number; readonly address: string }
+  | { readonly type: 'decide'; readonly id: number; readonly address: string; readonly sourceIp: string }
   | { readonly type: 'receive'; readonly id: number; readonly message: TakenMessage }
   | { readonly type: 'log'; readonly level: 'debug' | 'warn'; readonly event: string; readonly detail: string }
   | { readonly type: 'drained' }

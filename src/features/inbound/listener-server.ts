@@ -4,13 +4,13 @@
  */
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { SMTPServer, type SMTPServerAddress, type SMTPServerDataStream } from 'smtp-server'
+import { SMTPServer, type SMTPServerDataStream } from 'smtp-server'
 import type { SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 import type { Clock } from '#platform/clock.ts'
-import { networkOf } from '#platform/network.ts'
-import { MiB, seconds } from '#platform/units.ts'
+import { createNetworkLimiter } from '#platform/http/network-limit.ts'
+import type { Rate } from '#platform/http/rate-limit.ts'
+import { hours, MiB, minutes, seconds } from '#platform/units.ts'
 import type { Destination, Refusal, TakenMessage } from '../received.ts'
-import { createMessageRate, createOctetRate } from './ip-limits.ts'
 import type { Certificate, ListenerSettings } from './listener-protocol.ts'
 import { InboundSession, type SessionHost, SmtpReplyError } from './listener-session.ts'
 import { ConnectionSlots } from './listener-slots.ts'
@@ -19,7 +19,7 @@ import { createSpool } from './listener-spool.ts'
 export interface InboundServerOptions {
   readonly settings: ListenerSettings
   readonly clock: Clock
-  readonly decide: (address: string) => Promise<Destination | Refusal>
+  readonly decide: (address: string, sourceIp: string) => Promise<Destination | Refusal>
   /** Null: it is on disk. */
   readonly receive: (message: TakenMessage) => Promise<Refusal | null>
   readonly onWarning: (event: string, detail: string) => void
@@ -50,6 +50,12 @@ const TLS_LEAST_VERSION = 'TLSv1.2'
 const outOfSpace: Refusal = { code: 452, text: '4.3.1 There is no room for the message; try again later' }
 const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be taken in; try again later' }
 
+/** Networks of each size whose rates are known; more of them evict those that came first. */
+const MAX_NETWORKS = 50_000
+
+/** As many at once, and as many again within each such time. */
+const within = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
+
 /** Makes the server; `listen` starts it. */
 export function createInboundServer(options: InboundServerOptions): InboundServer {
   const { settings, clock } = options
@@ -58,8 +64,9 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     { max: settings.maxConnections, maxPerNetwork: settings.maxConnectionsPerNetwork },
     (session) => evict(session),
   )
-  const rate = createMessageRate(settings.maxMessagesPerMinute, clock)
-  const octets = createOctetRate(settings.maxBytesPerHour, clock)
+  const { maxMessagesPerMinute, maxBytesPerHour } = settings
+  const messages = createNetworkLimiter(clock, within(minutes(1), maxMessagesPerMinute), MAX_NETWORKS)
+  const octets = createNetworkLimiter(clock, within(hours(1), maxBytesPerHour), MAX_NETWORKS)
   const tooLargeForHost: Refusal = {
     code: 552,
     text: `5.3.4 A message to this address may have ${Math.floor(limits.hostMessageBytes / MiB)} MiB at most`,
@@ -97,7 +104,6 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
   const server = new (class extends SMTPServer {
     override connect(socket: Socket | TLSSocket, socketOptions?: SMTPConnectionOptions | null): void {
       const address = socket.remoteAddress
-      const network = networkOf(address ?? '')
       // Without an address it is gone already.
       const slot = address === undefined ? 'gone' : slots.enter(address)
       if (typeof slot === 'string') {
@@ -108,7 +114,7 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
         ...host,
         network: slot.wideNetwork,
         onOctets(count) {
-          octets.spend(network, count)
+          octets.charge(address ?? '', count)
           host.onOctets(count)
         },
         onClosed() {
@@ -141,17 +147,17 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
     minVersion: TLS_LEAST_VERSION,
     ...settings.certificate,
     onMailFrom(_sender, session, done) {
-      if (!octets.hasLeft(networkOf(session.remoteAddress))) {
+      if (!octets.take(session.remoteAddress).ok) {
         options.onDebug('messages refused', `${session.remoteAddress} hands in too much mail`)
         return done(new SmtpReplyError({ code: 451, text: '4.7.1 Too much mail from your address; try again later' }))
       }
-      if (rate.take(networkOf(session.remoteAddress))) return done()
+      if (messages.take(session.remoteAddress).ok) return done()
       options.onDebug('messages refused', `${session.remoteAddress} hands in too many messages`)
       done(new SmtpReplyError({ code: 451, text: '4.7.1 Too many messages from your address; try again later' }))
     },
     onRcptTo(recipient, session, done) {
       const connection = sessionOf(session.id)
-      decide(recipient).then((answer) => {
+      options.decide(recipient.address, session.remoteAddress).then((answer) => {
         if (!('code' in answer)) {
           if (answer.kind !== 'domain' && (connection?.announcedBytes ?? 0) > limits.hostMessageBytes)
             return done(new SmtpReplyError(tooLargeForHost))
@@ -188,8 +194,6 @@ export function createInboundServer(options: InboundServerOptions): InboundServe
       })
     },
   })
-
-  const decide = ({ address }: SMTPServerAddress): Promise<Destination | Refusal> => options.decide(address)
 
   async function take(stream: SMTPServerDataStream, session: InboundSession | undefined): Promise<Refusal | null> {
     const draft = session?.draft

@@ -60,6 +60,8 @@ export class InboundSession extends SMTPConnection {
   #isReported = false
   readonly #openedAtMs: number
   #progressAtMs: number
+  /** When the command came that has no reply yet. */
+  #commandAtMs: number | undefined
   #commands = 0
   #mistakes = 0
   #refusedRecipients = 0
@@ -167,6 +169,9 @@ export class InboundSession extends SMTPConnection {
   }
 
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
+    // While a client waits for a reply its idle time stands still.
+    if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.monotonicMs() - this.#commandAtMs
+    this.#commandAtMs = undefined
     if (code === 354 || PROGRESS.has(context)) this.recordProgress()
     if (code >= 500) this.#mistakes++
     const bringsItsCode = typeof data === 'string' && WITH_ENHANCED_CODE.test(data)
@@ -176,6 +181,7 @@ export class InboundSession extends SMTPConnection {
   override _onCommand(command: Buffer, callback?: () => void): void {
     // What came before the end of a handshake is thrown away there, without a word.
     const ending = this._upgrading ? undefined : this.#reasonToEnd()
+    this.#commandAtMs = this.#host.monotonicMs()
     if (ending === undefined) super._onCommand(command, callback)
     else this.send(421, ending)
   }

@@ -57,11 +57,11 @@ async function start(settings: ListenerSettings): Promise<void> {
     server = createInboundServer({
       settings,
       clock: systemClock,
-      decide: (address) =>
+      decide: (address, sourceIp) =>
         new Promise((resolve) => {
           const id = ++lastId
           deciding.set(id, resolve)
-          post({ type: 'decide', id, address })
+          post({ type: 'decide', id, address, sourceIp })
         }),
       receive: (message) =>
         new Promise((resolve) => {

@@ -286,7 +286,7 @@ class InboundListener implements Listener {
     }
     switch (message.type) {
       case 'decide':
-        void this.#decide(message.address).then((decision) =>
+        void this.#decide(message.address, message.sourceIp).then((decision) =>
           answer({ type: 'decided', id: message.id, answer: decision }),
         )
         return
@@ -311,10 +311,10 @@ class InboundListener implements Listener {
     }
   }
 
-  async #decide(address: string): Promise<Destination | Refusal> {
+  async #decide(address: string, sourceIp: string): Promise<Destination | Refusal> {
     try {
       if (await this.#options.isDiskLow?.()) return outOfSpace
-      return this.#handlers.decide(address)
+      return this.#handlers.decide(address, sourceIp)
     } catch (error) {
       this.#warn(error, 'it could not be decided whether a recipient is ours')
       return ownTrouble

@@ -5,7 +5,7 @@
  * taken (row in the queue) → begun (attempt counted) → applied (row gone)
  */
 import type { App } from '#features/app.ts'
-import type { Destination, Envelope, Received } from '#features/received.ts'
+import type { Destination, Envelope, Received, Refusal } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
 import { isStorageTrouble } from '#platform/db/commit.ts'
 import type { Owner } from '#platform/queue/fair-queue.ts'
@@ -25,6 +25,7 @@ import {
   ownerOf,
   type QueuedReceipt,
   ReceiptQueue,
+  sourceNetworkOf,
 } from './receipt-queue.ts'
 import { beginReceipt, endReceipt, findReceipt, type Receipt, receiptsAfter, takeBackReceipt } from './receipts.ts'
 import { release, storeParts, storeReport } from './store-parts.ts'
@@ -48,6 +49,15 @@ const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
 /** Receipts whose turns are known; of more than these the oldest come first. */
 const MAX_READ_AHEAD = 20_000
+/**
+ * Of the slots that are left for receipts, as many as one network may have: alone 1,819, of a hundred networks each 182.
+ * So a backlog of few networks never takes the turns of others.
+ */
+const MAX_FRACTION_OF_NETWORK = 0.1
+const queueFull: Refusal = {
+  code: 452,
+  text: '4.3.2 Too many messages from your network wait to be processed; try again later',
+}
 const READ_BATCH_SIZE = 500
 /** Of the messages in hand, which wait for DNS of strangers, the last ones are for networks that have none there. */
 const RESERVED_HANDS = MOST_AT_ONCE / 4
@@ -79,6 +89,9 @@ export class InboundProcessor {
   /** Receipts that were in hand when the process died: each is processed alone, so that it is known whose fault it was. */
   readonly #suspects: QueuedReceipt[] = []
   #inHand = 0
+  /** Receipts that were read and are still there, by network. */
+  readonly #waitingOf = new Map<string, number>()
+  #waiting = 0
   /** By network. */
   readonly #inHandOf = new Map<string, number>()
   readonly #hands = {
@@ -121,6 +134,19 @@ export class InboundProcessor {
       this.#pump()
     })
     this.#pump()
+  }
+
+  /** Why no message of an address is accepted now, since its network has too many that wait; undefined: it is. */
+  refusalFor(sourceIp: string): Refusal | undefined {
+    const waiting = this.#waitingOf.get(sourceNetworkOf(sourceIp)) ?? 0
+    return waiting >= (MAX_READ_AHEAD - this.#waiting) * MAX_FRACTION_OF_NETWORK ? queueFull : undefined
+  }
+
+  #countWaiting(network: string, change: 1 | -1): void {
+    this.#waiting += change
+    const waiting = (this.#waitingOf.get(network) ?? 0) + change
+    if (waiting > 0) this.#waitingOf.set(network, waiting)
+    else this.#waitingOf.delete(network)
   }
 
   /** Takes up nothing more and waits for what is in hand; what takes longer is processed after the next start. */
@@ -185,6 +211,7 @@ export class InboundProcessor {
       const queued = { id, sizeBytes, owner: ownerOf(receipt) }
       if (attempts > 0) this.#suspects.push(queued)
       else this.#queue.push(queued)
+      this.#countWaiting(networkOfOwner(queued.owner), 1)
       this.#lastRead = id
     }
   }
@@ -242,6 +269,7 @@ export class InboundProcessor {
       throw error
     }
     if (receipt) this.#background(queued, receipt)
+    else this.#countWaiting(networkOfOwner(queued.owner), -1)
   }
 
   #background(queued: QueuedReceipt, receipt: Receipt): void {
@@ -320,6 +348,7 @@ export class InboundProcessor {
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
       return applyEffects(app, tx, destinations, ready)
     })
+    this.#countWaiting(sourceNetworkOf(receipt.sourceIp), -1)
     for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)
   }

@@ -55,9 +55,12 @@ export class ReceiptQueue {
 
 const newQueue = (): FairQueue<QueuedReceipt> => new FairQueue({ sharesOf: (owner) => String(owner).split(' ') })
 
+/** The largest network that the customer may have whose address it is. */
+export const sourceNetworkOf = (sourceIp: string): string => networksOf(sourceIp).at(-1) ?? sourceIp
+
 /** Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is for. */
 export const ownerOf = ({ sourceIp, destinations }: Pick<WaitingReceipt, 'sourceIp' | 'destinations'>): string =>
-  `${networksOf(sourceIp).at(-1) ?? sourceIp} ${accountOf(JSON.parse(destinations) as Destination[])}`
+  `${sourceNetworkOf(sourceIp)} ${accountOf(JSON.parse(destinations) as Destination[])}`
 
 export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''
 

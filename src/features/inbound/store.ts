@@ -9,6 +9,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { MiB, minutes } from '#platform/units.ts'
 import { dropContent } from '../content/garbage.ts'
 import { count, record } from '../events/record.ts'
+import { eraseInbound } from './erase.ts'
 import { countInbound } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
 
@@ -17,19 +18,17 @@ export interface NewInbound {
   readonly domainId: number
   /** Row of the route; undefined: none matched. */
   readonly routeId: number | undefined
-  /** Whether one of its recipients is a mailbox, which could not take it. */
-  readonly isForMailbox?: boolean
   readonly rcptTo: readonly string[]
 }
 
 /**
- * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. What exceeds
- * them is accepted and not stored; a catch_all route takes everything.
+ * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. The oldest
+ * are dropped for the newest; a catch_all route takes everything.
  */
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
 
-/** Counter of the messages of an account that were not stored because of these limits. */
+/** Counter of the messages of an account that were dropped because of these limits. */
 export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 
 const sql = prepared((db) => ({
@@ -44,6 +43,10 @@ const sql = prepared((db) => ({
     `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
      WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
   ),
+  oldestUnrouted: db.prepare<{ id: number; sizeBytes: number }, [number]>(
+    `SELECT id, size_bytes AS sizeBytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL ORDER BY id LIMIT ${MAX_UNROUTED}`,
+  ),
 }))
 
 /** As many as an envelope may have; a stranger can write 1,000 into one header. */
@@ -54,7 +57,7 @@ const bound = (header: string | null | undefined): string | null => (header == n
 
 /**
  * Stores a received message for one route of one domain. Returns false when the domain is gone, and when no route
- * matches and the domain has too much of such mail.
+ * matches and the message alone is larger than all such mail may be.
  */
 export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): boolean {
   const { envelope, message, problem, authentication } = received
@@ -65,11 +68,17 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
     return false
   }
-  if (to.routeId === undefined && !to.isForMailbox && !canKeepUnrouted(tx, to.domainId, envelope.sizeBytes)) {
-    count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, 1)
-    drop(app, tx, received)
-    tx.afterCommit(() => logUnrouted(app, to, envelope))
-    return false
+  if (to.routeId === undefined) {
+    const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
+    const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, to.domainId, envelope.sizeBytes)
+    if (dropped > 0) {
+      count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
+      tx.afterCommit(() => logUnrouted(app, to))
+    }
+    if (isTooLarge) {
+      drop(app, tx, received)
+      return false
+    }
   }
   const uuid = newUuid()
   const now = app.eventTime()
@@ -121,22 +130,33 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
   return true
 }
 
-function canKeepUnrouted(tx: Tx, domainId: number, sizeBytes: number): boolean {
+/** Drops the oldest messages of a domain without a route, as many as a message of a size needs; returns how many. */
+function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
   const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
-  return kept.count < MAX_UNROUTED && kept.bytes + sizeBytes <= MAX_UNROUTED_BYTES
+  let extra = kept.count + 1 - MAX_UNROUTED
+  let extraBytes = kept.bytes + sizeBytes - MAX_UNROUTED_BYTES
+  if (extra <= 0 && extraBytes <= 0) return 0
+  const ids: number[] = []
+  for (const oldest of sql(tx.db).oldestUnrouted.all(domainId)) {
+    if (extra <= 0 && extraBytes <= 0) break
+    ids.push(oldest.id)
+    extra--
+    extraBytes -= oldest.sizeBytes
+  }
+  return eraseInbound(app, tx, ids)
 }
 
 /** Strangers decide how many there are: not each is logged. */
 const UNROUTED_LOG_INTERVAL_MS = minutes(10)
 const loggedAtMs = new WeakMap<App, number>()
 
-function logUnrouted(app: App, to: NewInbound, envelope: Envelope): void {
+function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   const nowMs = app.clock.monotonicMs()
   if (nowMs - (loggedAtMs.get(app) ?? Number.NEGATIVE_INFINITY) < UNROUTED_LOG_INTERVAL_MS) return
   loggedAtMs.set(app, nowMs)
   app.log.warn(
-    droppedFacts(to, envelope),
-    'received messages are dropped: no route matches, and their domain has too many of them; `tassis disk` counts them',
+    { accountId, domainId },
+    'received messages are dropped, the oldest first: no route matches, and their domain has too many of them; `tassis disk` counts them',
   )
 }
 

@@ -9,7 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { networkOf } from '#platform/network.ts'
+import { networksOf } from '#platform/network.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import { type AuditActor, audit } from '../audit-logs/audit.ts'
 import { dropContent } from '../content/garbage.ts'
@@ -108,7 +108,7 @@ const MAX_BYTES_OF_SOURCE_PER_DAY = 64 * MiB
 /** Keeps a message for the operator, in the caller's transaction, or drops it when its source has sent too many. */
 export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void {
   const { envelope } = mail
-  const network = networkOf(envelope.sourceIp)
+  const network = networksOf(envelope.sourceIp).at(-1) ?? envelope.sourceIp
   const { n, bytes } = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1)) ?? { n: 0, bytes: 0 }
   if (n >= MOST_OF_SOURCE_A_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
     tx.afterCommit(() => countDropped(app))

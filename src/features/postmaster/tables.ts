@@ -17,7 +17,7 @@ export const operatorMail = sqliteTable(
     /** Why it is here. */
     reason: text('reason').notNull(),
     sourceIp: text('source_ip').notNull(),
-    /** What the source counts as: as `networkOf` gives it. */
+    /** What the source counts as: the largest network that one customer may have, the last that `networksOf` gives. */
     network: text('network').notNull(),
     /** In the store of raw messages. */
     rawRef: integer('raw_ref').notNull(),

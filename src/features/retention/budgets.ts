@@ -194,10 +194,18 @@ interface Cutting {
   readonly rows: Map<WalkName, number[]>
 }
 
+/**
+ * Of what an account may keep of received mail, the most that its unread messages take from the others: remote clients
+ * send them, and must not be able to empty the rest.
+ */
+const MAX_UNREAD_FRACTION = 0.5
+
 function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly Excess[]): Cut[] {
   const cuttings = new Map(
     excesses.map((excess): [number, Cutting] => {
-      const leftBytes = excess.keptBytes - (uses[kind].get(excess.accountId)?.keptBytes ?? 0)
+      const neverCut = uses[kind].get(excess.accountId)?.keptBytes ?? 0
+      const counted = kind === 'inbound' ? Math.min(neverCut, excess.keptBytes * MAX_UNREAD_FRACTION) : neverCut
+      const leftBytes = excess.keptBytes - counted
       return [excess.accountId, { excess, leftBytes, isFull: false, before: undefined, rows: new Map() }]
     }),
   )

@@ -77,7 +77,11 @@ function takeAttachments(parts: PartBytes, { attachments }: Attachments): number
 /** Of an email. */
 export const HAS_CONTENT = `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`
 
-/** Emails with content, and the sources of broadcasts, which their emails share and which go after them. */
+/**
+ * Emails with content, and the sources of broadcasts, which their emails share and which go after them. Broadcasts are
+ * in the order of another column than the id, so all of their short rows are read first: a statement that stays open
+ * while the emails are scanned would keep the write-ahead log from being emptied.
+ */
 function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
   const emails = newestFirst<RefRow & { ofBroadcast: number }>(
     db,
@@ -91,7 +95,7 @@ function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
          state IN (${UNFINISHED}) AS isKept
        FROM broadcasts WHERE html_ref IS NOT NULL OR text_ref IS NOT NULL ORDER BY updated_at DESC`,
     )
-    .iterate()
+    .all()
   const take = (row: Omit<RefRow, 'attachments'>): number => content.take(row.htmlRef) + content.take(row.textRef)
   return mergeNewest(
     holdings(emails, 'content', (row) => (row.ofBroadcast ? 0 : take(row) + takeAttachments(content, row))),
@@ -132,7 +136,7 @@ function* logHoldings({ db, use }: HoldingSources): Generator<Holding> {
          state IN (${UNFINISHED}) AS isKept
        FROM broadcasts ORDER BY updated_at DESC`,
     )
-    .iterate()
+    .all()
   yield* mergeNewest(holdings(emails, 'emails', weigh), holdings(broadcasts, 'broadcasts', weigh))
   if (sum === 0) yield unowned(use.groups.logs)
 }
@@ -180,7 +184,7 @@ function* inboundHoldings({ db, use, content, rawMail }: HoldingSources): Genera
   yield* inboundRows('route_id IS NULL')
   let bytes = Math.max(0, use.groups.inbound - inbound.bytes - messages.bytes)
   for (const [store, sql] of OTHERS)
-    for (const { ref } of db.query<{ ref: number | null }, []>(sql).iterate())
+    for (const { ref } of db.query<{ ref: number | null }, []>(sql).all())
       bytes += { content, rawMail }[store].take(ref)
   yield unowned(bytes)
 }

@@ -131,7 +131,7 @@ function accountShares(
     })
 }
 
-/** Accounts of which messages without a route were not stored, and how many; those with most first. */
+/** Accounts of which messages without a route were dropped, and how many; those with most first. */
 export const listNotStored = (
   db: Database,
 ): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>

@@ -15,6 +15,8 @@ export interface NetworkLimiter {
    * @param scope in which the networks are counted, apart from others, such as an account
    */
   take(address: string, scope?: number): RateDecision
+  /** Takes tokens of each network that an address is in for what has happened already; `take` refuses until they have come back. */
+  charge(address: string, count: number): void
 }
 
 export function createNetworkLimiter(
@@ -37,6 +39,13 @@ export function createNetworkLimiter(
         if (!decision.ok) return decision
       }
       return { ok: true }
+    },
+    charge(address, count) {
+      const networks = networksOf(address)
+      for (const [index, { limiter, rate }] of sizes.entries()) {
+        const network = networks[index]
+        if (network !== undefined) limiter.charge(network, count, rate)
+      }
     },
   }
 }

@@ -31,6 +31,7 @@ test('a mailbox is made, read, listed and deleted, each change with an audit row
     display_name: 'Support Team',
     message_count: 0,
     unread_count: 0,
+    unread_bytes: 0,
     thread_count: 0,
     auto_responder: null,
     created_at: now,

@@ -20,6 +20,7 @@ import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { startTestListener } from './listener-fixture.ts'
 
 const MESSAGE: ParsedMessage = {
   headers: [
@@ -249,7 +250,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     expect(unrouted()).toBe(count)
   }
 
-  test('accepts more of them and stores none, counts them, and keeps nothing of what they brought', async () => {
+  test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
     await fill(MAX_UNROUTED, 100)
     for (const name of ['invented', 'made-up']) await take(to(name))
     await settled()
@@ -257,25 +258,36 @@ describe('a domain with as many messages without a route as it may have', () => 
       .query<{ value: number }, [string]>('SELECT value FROM counters WHERE metric = ?')
       .get(UNROUTED_DROPPED_METRIC)
     const garbage = service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM content_garbage').get()?.n ?? 0
-    expect({ unrouted: unrouted(), dropped: dropped?.value, isContentDropped: garbage >= 4 }).toEqual({
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: stored()
+        .slice(0, 2)
+        .map(({ rcptTo }) => rcptTo),
+      dropped: dropped?.value,
+      isContentDropped: garbage >= 4,
+    }).toEqual({
       unrouted: MAX_UNROUTED,
+      oldest: 0,
+      newest: [['made-up@inbound.test'], ['invented@inbound.test']],
       dropped: 2,
       isContentDropped: true,
     })
-    service.app.db.run('DELETE FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails LIMIT 1)')
-    await take(to('nobody'))
-    await settled()
-    expect(unrouted()).toBe(MAX_UNROUTED)
   })
 
-  test('stores no message that is larger than what is left', async () => {
-    await fill(2, MAX_UNROUTED_BYTES - 40)
-    await take(to('nobody'))
+  test('drops as many of the oldest as a large message needs', async () => {
+    await fill(3, MAX_UNROUTED_BYTES / 2 - 10)
+    await take(to('large'))
     await settled()
-    expect(unrouted()).toBe(2)
-    await take(to('nobody'), 'Subject: a\r\n\r\n')
-    await settled()
-    expect(unrouted()).toBe(3)
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: rowsWhere("rcpt_to LIKE '%large@%'"),
+    }).toEqual({
+      unrouted: 2,
+      oldest: 0,
+      newest: 1,
+    })
   })
 
   test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
@@ -290,7 +302,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     await take(to('nobody', 'agent'))
     await settled()
     expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundCode('failed')}`) }).toEqual({
-      unrouted: MAX_UNROUTED + 1,
+      unrouted: MAX_UNROUTED,
       failed: 1,
     })
     const other = await createTestAccount(service.app)
@@ -527,6 +539,37 @@ describe('turns', () => {
     for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
     for (let n = 0; n < 5; n++) await handIn('light@sender.test', '192.0.2.2', 2)
     expect((await order(8)).lastIndexOf('light@sender.test')).toBe(5)
+  })
+
+  test('are for everybody: a network with a long queue is told to come back, others are not', async () => {
+    await handIn('many@sender.test', '127.0.0.1', 1)
+    service.app.db.run(
+      `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at)
+       WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1819)
+       SELECT mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at FROM inbound_receipts, n`,
+    )
+    const ended = Promise.withResolvers<ParseAnswer>()
+    const processor = begin(parserOf(() => ended.promise))
+    await using fixture = await startTestListener({
+      decide: (address, sourceIp) => processor.refusalFor(sourceIp) ?? { kind: 'host', address },
+    })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    const rcpt = async (from: typeof client) => {
+      await from.say('RSET')
+      await from.say('MAIL FROM:<>')
+      return from.say('RCPT TO:<ada@inbound.test>')
+    }
+    for (let n = 0; n < 3; n++) service.app.mailReceived.emit()
+    const replies = [await rcpt(client), await rcpt(other)]
+    ended.resolve(PARSED)
+    await eventually(() => countWaiting(service.app.db) === 0)
+    replies.push(await rcpt(client))
+    expect(replies).toEqual([
+      '452 4.3.2 Too many messages from your network wait to be processed; try again later',
+      '250 2.1.5 Accepted',
+      '250 2.1.5 Accepted',
+    ])
   })
 
   test('of large messages are their own: they wait neither for small ones nor these for them', async () => {

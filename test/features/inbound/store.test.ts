@@ -20,7 +20,7 @@ test('messages beyond what a domain keeps without a route are logged once in ten
   const to = { accountId: actor.accountId, domainId: domain.id, routeId: undefined, rcptTo: ['x@inbound.test'] }
   const store = () => app.commit.write((tx) => storeInbound(app, tx, to, tooLarge))
   expect([await store(), await store(), lines.length]).toEqual([false, false, 1])
-  expect(lines[0]).toContain('received messages are dropped: no route matches')
+  expect(lines[0]).toContain('received messages are dropped, the oldest first: no route matches')
   clock.advance(minutes(10))
   expect([await store(), lines.length]).toEqual([false, 2])
 })

@@ -178,9 +178,9 @@ describe('of one source within a day', () => {
     expect(subjects(undefined, 2).subjects).toEqual(['a day later', 'another source'])
   })
 
-  test('an IPv6 source is its /64', async () => {
-    await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:2:ffff::2']))
-    await store(mail(sentBy('2001:db8:1:2:3:4:5:6')), mail({ ...sentBy('2001:db8:1:3::1'), subject: 'next door' }))
+  test('an IPv6 source is its /48', async () => {
+    await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:3::2']))
+    await store(mail(sentBy('2001:db8:1:4:3:4:5:6')), mail({ ...sentBy('2001:db8:2:3::1'), subject: 'next door' }))
     expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
   })
 

@@ -115,10 +115,32 @@ test('unread messages of mailboxes never go for their size, which the log says, 
     expect(ack.status).toBe(204)
   }
   await runRetention(app)
+  // They count for at most half of what the account may keep, some 500,000 bytes.
   expect({
     unread: rowsOf(service, 'mailbox_messages WHERE read_at IS NULL'),
     read: rowsOf(service, 'mailbox_messages WHERE read_at IS NOT NULL'),
-  }).toEqual({ unread: 10, read: 0 })
+  }).toEqual({ unread: 10, read: 4 })
+  expectBalanced(service)
+})
+
+test('unread messages of a mailbox leave half of the share to the other received mail, the newest of it', async () => {
+  await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  const { app, actor, clock, newMailbox, deliver } = service
+  const mailbox = await newMailbox({ local_part: 'jobs' })
+  await receive(service, actor, { count: 8, bytes: 50_000, routeId: 1 })
+  clock.advance(hours(1))
+  for (let n = 0; n < 20; n++) await deliver(mailbox, { subject: `${n}`, text: 'x', raw: random(100_000) })
+  clock.advance(hours(1))
+  await runRetention(app)
+  expect({ routed: inboundOf(service, actor), unread: rowsOf(service, 'mailbox_messages') }).toEqual({
+    routed: 8,
+    unread: 20,
+  })
+  await receive(service, actor, { count: 8, bytes: 100_000, routeId: 1 })
+  clock.advance(hours(1))
+  await runRetention(app)
+  expect(rowsOf(service, 'inbound_emails WHERE id > 8')).toBe(inboundOf(service, actor))
+  expect(inboundOf(service, actor)).toBeGreaterThan(2)
   expectBalanced(service)
 })
 

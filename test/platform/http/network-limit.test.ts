@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { ManualClock } from '#platform/clock.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { seconds } from '#platform/units.ts'
+import { hours, seconds } from '#platform/units.ts'
 
 const RATE = { burst: 2, ratePerSecond: 1 }
 
@@ -32,4 +32,16 @@ test('a refusal says when the network may come back', () => {
   expect(take('2001:db8::2')).toEqual({ ok: false, retryAfterSeconds: 1 })
   clock.advance(seconds(1))
   expect(take('2001:db8::3')).toEqual({ ok: true })
+})
+
+test('what a network is charged beyond its rate has to come back first, of a /64, its /56 and its /48', () => {
+  const clock = new ManualClock()
+  const { take, charge } = createNetworkLimiter(clock, { burst: 3_600, ratePerSecond: 1 })
+  charge('2001:db8:0:1::1', 3_700)
+  expect([take('2001:db8:0:1::2').ok, take('2001:db8:0:2::1').ok]).toEqual([false, true])
+  clock.advance(seconds(101))
+  expect(take('2001:db8:0:1::2').ok).toBe(true)
+  clock.advance(hours(10))
+  for (let n = 0; n < 16; n++) charge(`2001:db8:0:${(n * 256).toString(16)}::1`, 3_600)
+  expect([take('2001:db8:0:ffff::1').ok, take('2001:db8:1::1').ok]).toEqual([false, true])
 })
