@@ -54,7 +54,7 @@ describe('contacts', () => {
       await api('POST', path, contact(2)),
       await api('POST', path, contact(3)),
     ]
-    expect(answers.map(({ status, body }) => [status, at(body, 'code')])).toEqual([
+    expect(answers.map(({ status, body }) => [status, status < 400 ? undefined : at(body, 'code')])).toEqual([
       [201, undefined],
       [201, undefined],
       [200, undefined],
