@@ -22,6 +22,24 @@ describe('on a low disk', () => {
   let service: EmailApi
   const made = new Map<string, string>()
 
+  /** One of each kind, by the path it was made at, with a contact and a suppression of `{name}@x.test`. */
+  const makeAll = async (name: string): Promise<Map<string, string>> => {
+    const { api } = service
+    const ids = new Map<string, string>()
+    const make = async (path: string, body: object) => ids.set(path, idOf(await api('POST', path, body)))
+    await make('/v1/contact-lists', { name })
+    await make('/v1/templates', { alias: name, name, subject: 'S', text_body: 'T' })
+    await make('/v1/webhooks', { url: 'https://127.0.0.1/hook', events: ['sent'] })
+    await make('/v1/agent-mailboxes', { display_name: name })
+    await make('/v1/api-keys', { name, scopes: ['emails:send'] })
+    const list = ids.get('/v1/contact-lists')
+    await make('/v1/newsletters', { list_id: list, subject: 'N', from_address: 'ada@sender.test', text_body: 'N' })
+    await make('/v1/signup-forms', { list_id: list, title: 'Form' })
+    await api('POST', `/v1/contact-lists/${list}/contacts`, { email: `${name}@x.test` })
+    await api('POST', '/v1/suppressions', { email_address: `${name}@x.test`, reason: 'manual' })
+    return ids
+  }
+
   beforeAll(async () => {
     service = await createEmailApi({
       disk: testDisk(
@@ -32,18 +50,7 @@ describe('on a low disk', () => {
       receives: true,
     })
     service.app.db.run('UPDATE domains SET inbound_enabled = 1')
-    const { api } = service
-    const make = async (path: string, body: object) => made.set(path, idOf(await api('POST', path, body)))
-    await make('/v1/contact-lists', { name: 'List' })
-    await make('/v1/templates', { alias: 't', name: 'T', subject: 'S', text_body: 'T' })
-    await make('/v1/webhooks', { url: 'https://127.0.0.1/hook', events: ['sent'] })
-    await make('/v1/agent-mailboxes', { display_name: 'Agent' })
-    await make('/v1/api-keys', { name: 'Key', scopes: ['emails:send'] })
-    const list = made.get('/v1/contact-lists')
-    await make('/v1/newsletters', { list_id: list, subject: 'N', from_address: 'ada@sender.test', text_body: 'N' })
-    await make('/v1/signup-forms', { list_id: list, title: 'Form' })
-    await api('POST', `/v1/contact-lists/${list}/contacts`, { email: 'old@x.test' })
-    await api('POST', '/v1/suppressions', { email_address: 'old@x.test', reason: 'manual' })
+    for (const [path, id] of await makeAll('one')) made.set(path, id)
     made.set('email', (await service.accepted({ send_at: new Date(service.clock.now() + 3_600_000).toISOString() })).id)
     isLow = true
   })
@@ -54,7 +61,7 @@ describe('on a low disk', () => {
     ['POST', '/v1/contact-lists', { name: 'Other' }],
     ['POST', '/v1/contact-lists/{/v1/contact-lists}/contacts', { email: 'new@x.test' }],
     ['POST', '/v1/contact-lists/{/v1/contact-lists}/contacts', { contacts: [{ email: 'new@x.test' }] }],
-    ['PATCH', '/v1/contact-lists/{/v1/contact-lists}/contacts/old@x.test', { metadata: { a: 'b' } }],
+    ['PATCH', '/v1/contact-lists/{/v1/contact-lists}/contacts/one@x.test', { metadata: { a: 'b' } }],
     ['POST', '/v1/templates', { alias: 'u', name: 'U', subject: 'S', text_body: 'T' }],
     ['PUT', '/v1/templates/{/v1/templates}', { text_body: 'Other' }],
     ['POST', '/v1/domains', { domain: 'new.test' }],
@@ -64,7 +71,8 @@ describe('on a low disk', () => {
     ['POST', '/v1/agent-mailboxes', { display_name: 'New' }],
     ['POST', '/v1/streams', { slug: 'new', name: 'New' }],
   ]
-  const filled = (path: string) => path.replace(/\{(.*?)\}/g, (_, key: string) => made.get(key) ?? '')
+  const filled = (path: string, ids: ReadonlyMap<string, string> = made) =>
+    path.replace(/\{(.*?)\}/g, (_, key: string) => ids.get(key) ?? '')
 
   test.each(bodies)('%s %s stores nothing: a 507', async (method, path, body) => {
     const before = service.stored()
@@ -92,18 +100,24 @@ describe('on a low disk', () => {
     expect([status, (at(body, 'details') as { field: string }[]).map(({ field }) => field)]).toEqual([503, ['disk']])
   })
 
-  test.each([
-    ['/v1/contact-lists/{/v1/contact-lists}/contacts/old@x.test'],
-    ['/v1/suppressions/old@x.test'],
-    ['/v1/newsletters/{/v1/newsletters}'],
-    ['/v1/signup-forms/{/v1/signup-forms}'],
-    ['/v1/contact-lists/{/v1/contact-lists}'],
-    ['/v1/templates/{/v1/templates}'],
-    ['/v1/webhooks/{/v1/webhooks}'],
-    ['/v1/agent-mailboxes/{/v1/agent-mailboxes}'],
-    ['/v1/api-keys/{/v1/api-keys}'],
-  ])('DELETE %s goes on', async (path) => {
-    expect((await service.api('DELETE', filled(path))).status).toBe(204)
+  test('everything can be deleted', async () => {
+    isLow = false
+    const ids = await makeAll('other')
+    isLow = true
+    const paths = [
+      '/v1/contact-lists/{/v1/contact-lists}/contacts/other@x.test',
+      '/v1/suppressions/other@x.test',
+      '/v1/newsletters/{/v1/newsletters}',
+      '/v1/signup-forms/{/v1/signup-forms}',
+      '/v1/contact-lists/{/v1/contact-lists}',
+      '/v1/templates/{/v1/templates}',
+      '/v1/webhooks/{/v1/webhooks}',
+      '/v1/agent-mailboxes/{/v1/agent-mailboxes}',
+      '/v1/api-keys/{/v1/api-keys}',
+    ]
+    const statuses: [string, number][] = []
+    for (const path of paths) statuses.push([path, (await service.api('DELETE', filled(path, ids))).status])
+    expect(statuses).toEqual(paths.map((path) => [path, 204]))
   })
 
   test('a scheduled email can be cancelled', async () => {
