@@ -151,7 +151,6 @@ const INCOMING = [
 ].join('\r\n')
 
 async function oneMessage({ url, smtpPort }: Running, key: string): Promise<void> {
-  await command('domains', 'vouch', 'smoke.test')
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const mailbox = await fetch(`${url}/v1/agent-mailboxes`, { method: 'POST', headers, body: '{"local_part":"agent"}' })
   assert.equal(mailbox.status, 201, await mailbox.clone().text())
@@ -218,6 +217,8 @@ try {
   running = await serve()
   await command('accounts', 'create', '--name', 'Smoke', '--email', 'smoke@smoke.test')
   await command('domains', 'add', 'smoke.test')
+  // Sandbox mail is not tracked.
+  await command('domains', 'vouch', 'smoke.test')
   const { key } = JSON.parse(await command('keys', 'create', '--name', 'smoke', '--json')) as { readonly key: string }
   await oneEmail(running.url, key)
   await oneMessage(running, key)
