@@ -154,7 +154,7 @@ const settings = {
     100_000_000,
     'Work that the requests of one account with its sub-accounts may cause a second, long-term: recipients accepted, rows written or read, and 4 KiB of bodies are 1 each; 0: no bound.',
   ),
-  workBurst: integer(100_000, 1000, 1_000_000_000, 'Work that they may cause at once.'),
+  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause at once.'),
   sandboxPerDay: integer(
     10_000,
     0,
