@@ -241,12 +241,17 @@ const settings = {
   inboundMaxRecipients: integer(100, 1, 1000, 'Most recipients of one incoming message.'),
   inboundConnections: integer(500, 1, 10_000, 'Incoming SMTP connections at the same time.'),
   inboundConnectionsPerIp: integer(20, 1, 10_000, 'Incoming SMTP connections from one address at the same time.'),
-  inboundMessagesPerMinute: integer(600, 1, 1_000_000, 'Messages that one address may hand in within a minute.'),
+  inboundMessagesPerMinute: integer(
+    600,
+    1,
+    1_000_000,
+    'Messages that one address, of IPv6 a /64, may hand in within a minute; a /56 four times as many, a /48 sixteen times.',
+  ),
   inboundBytesPerHour: size(
     2 * GiB,
     1 * MiB,
     10_000 * GiB,
-    'Octets that one address may hand in within an hour, of IPv6 a /64.',
+    'Octets that one address, of IPv6 a /64, may hand in within an hour; a /56 four times as many, a /48 sixteen times.',
   ),
   inboundRawDays: integer(30, 1, 3650, 'How long the raw form of a received message is kept.'),
   llmUrl: checked(

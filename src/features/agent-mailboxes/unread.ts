@@ -11,7 +11,7 @@ import type { Mailbox } from './mailboxes.ts'
 export const MAX_UNREAD_PER_MAILBOX = 50_000
 export const MAX_UNREAD_BYTES_PER_MAILBOX = 1 * GiB
 /** Of all its mailboxes. */
-export const MAX_UNREAD_PER_ACCOUNT = 500_000
+const MAX_UNREAD_PER_ACCOUNT = 500_000
 export const MAX_UNREAD_BYTES_PER_ACCOUNT = 5 * GiB
 
 const sql = prepared((db) => ({
