@@ -289,7 +289,11 @@ describe('while large messages wait for silent servers', () => {
     expect(inDelivery(flow, 'silent')).toBe(1)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     await eventually(() => inDelivery(flow, 'good') === 1)
-    clock.advance(seconds(5))
+    // In steps: it waits for memory only a moment after it is `processing`.
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return rows(flow, 'good').every(({ status }) => status === 'sent')
+    })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     expect(rows(flow, 'silent')).toMatchObject([{ status: 'queued', attempts: 1 }])
     server.speak()

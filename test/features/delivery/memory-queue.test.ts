@@ -5,11 +5,13 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0
+/** Emails that a test does not name are of ids from here on, which no test names. */
+const UNNAMED_EMAILS = 1_000_000
 /** Accounts above are sub-accounts of this one. */
 const SUB_ACCOUNTS = 1000
 
 /** Only this counts. */
-const jobOf = (sizeBytes: number, { accountId = ids, emailId = ids, isBodyShared = true } = {}): PreparedJob =>
+const jobOf = (sizeBytes: number, { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {}): PreparedJob =>
   ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
 
 /** A queue that notes whom it starts; bulk mail and the second Worker are for those who are named so. */
