@@ -11,8 +11,10 @@ const UNNAMED_EMAILS = 1_000_000
 const SUB_ACCOUNTS = 1000
 
 /** Only this counts. */
-const jobOf = (sizeBytes: number, { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {}): PreparedJob =>
-  ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
+const jobOf = (
+  sizeBytes: number,
+  { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {},
+): PreparedJob => ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
 
 /** A queue that notes whom it starts; bulk mail and the second Worker are for those who are named so. */
 function startQueue(limitBytes: number) {
