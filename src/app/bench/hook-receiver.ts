@@ -2,6 +2,7 @@
  * @module The bench's webhook endpoint, in a process of its own: an HTTPS server that takes everything, remembers which events it was told, and the
  * DNS that leads to it.
  */
+import type { Answer } from 'dns-packet'
 import type { Clock } from '#platform/clock.ts'
 import { startBenchDns } from './dns.ts'
 
@@ -45,9 +46,7 @@ export async function startHookReceiver(
       return new Response()
     },
   })
-  const dnsPort = await startBenchDns((name, type) =>
-    name === HOOK_HOST && type === 'A' ? [{ name, type, ttl: 300, data: '127.0.0.1' }] : [],
-  )
+  const dnsPort = await startBenchDns(hookAnswers)
   return {
     port: server.port ?? 0,
     dnsPort,
@@ -58,3 +57,7 @@ export async function startHookReceiver(
     },
   }
 }
+
+/** Where the endpoint is, for `startBenchDns`. */
+export const hookAnswers = (name: string, type: string): Answer[] =>
+  name === HOOK_HOST && type === 'A' ? [{ name, type, ttl: 300, data: '127.0.0.1' }] : []

@@ -5,14 +5,18 @@
 import { createPrivateKey } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import type { Answer } from 'dns-packet'
 import { operatorFor } from '#features/account/create.ts'
+import type { Account } from '#features/accounts/accounts.ts'
 import { createMailbox } from '#features/agent-mailboxes/mailboxes.ts'
+import type { App } from '#features/app.ts'
 import { findDomainByName } from '#features/domains/domains.ts'
 import { vouchForDomain } from '#features/domains/verify.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
 import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { CommandError } from '../cli/operation.ts'
@@ -58,6 +62,9 @@ const WAITING_SECONDS = 5
 const CONNECTIONS = 20
 const HANDER_DOMAIN = 'hander.bench.test'
 const SELECTOR = 'bench'
+const SMALL_BYTES = 54
+/** Above what is parsed in one piece. */
+const LARGE_BYTES = 512 * KiB
 const MOST_SECONDS = 600
 
 export interface ReceivedFixture {
@@ -67,28 +74,66 @@ export interface ReceivedFixture {
   readonly dnsPort: number
   readonly file: string
   readonly places: readonly number[]
+  readonly mailFrom: string
+  readonly rcptTo: string
 }
 
 /** Makes the data directory, the messages, and the DNS in which their sender is found. @param folder where they are made */
 export async function prepareReceived(folder: string, config: Config, count: number): Promise<ReceivedFixture> {
+  const { answersTo, ...messages } = await writeMessages(folder, count)
+  const dnsPort = await startBenchDns(answersTo)
+  let mailboxId = ''
+  const key = await seedDataDirectory(config, 0, async (app, account) => {
+    const domainId = await routeSupportMail(app, account)
+    const actor = operatorFor(account)
+    mailboxId = formatUuid((await createMailbox(app, actor, { local_part: 'agent', domain_id: domainId })).uuid)
+  })
+  return { dataDir: config.dataDir, key, mailboxId, dnsPort, ...messages }
+}
+
+/** Verifies the bench's domain and makes a route for the messages of `writeMessages`; gives the domain's id. */
+export async function routeSupportMail(app: App, account: Account): Promise<string> {
+  const actor = operatorFor(account)
+  const domain = findDomainByName(app.db, account.id, SENDER_DOMAIN)
+  if (!domain) throw new Error('the domain of the bench is missing')
+  const domainId = formatUuid(domain.uuid)
+  await vouchForDomain(app, actor, domainId)
+  await createRoute(app, actor, {
+    domainId,
+    pattern: 'support',
+    matchType: 'exact',
+    priority: 0,
+    webhookUrl: null,
+    isActive: true,
+  })
+  return domainId
+}
+
+interface Messages extends Pick<HandInJob, 'file' | 'places' | 'mailFrom' | 'rcptTo'> {
+  /** DNS in which their sender is found, for `startBenchDns`. */
+  readonly answersTo: (name: string, type: string) => Answer[]
+}
+
+/**
+ * Writes a file of signed messages.
+ * @param largeEvery each so many-th message has an attachment of LARGE_BYTES
+ */
+export async function writeMessages(folder: string, count: number, largeEvery = Infinity): Promise<Messages> {
   const dkimKey = await generateDkimKey()
   const records: Readonly<Record<string, string>> = {
     [HANDER_DOMAIN]: 'v=spf1 ip4:127.0.0.0/8 -all',
     [`${SELECTOR}._domainkey.${HANDER_DOMAIN}`]: dkimRecord(dkimKey.publicKey),
     [`_dmarc.${HANDER_DOMAIN}`]: 'v=DMARC1; p=reject',
   }
-  const dnsPort = await startBenchDns((name, type) => {
-    const text = type === 'TXT' ? records[name] : undefined
-    // A string of a TXT record has at most 255 octets (RFC 1035 §3.3).
-    return text === undefined ? [] : [{ name, type: 'TXT', ttl: 300, data: text.match(/.{1,255}/g) ?? [] }]
-  })
   const privateKey = createPrivateKey(dkimKey.privateKeyPem)
-  const messages = mailPatterns().map(({ text_body, html_body }, pattern) => messageOf(pattern, text_body, html_body))
+  const patterns = mailPatterns()
   const file = join(folder, 'messages')
   const writer = Bun.file(file).writer()
   const places = [0]
   for (let number = 0; number < count; number++) {
-    const unsigned = (messages[number % messages.length] ?? '').replaceAll('NUMBER', String(number).padStart(8, '0'))
+    const { text_body = '', html_body = '' } = patterns[number % patterns.length] ?? {}
+    const attachmentBytes = number % largeEvery === largeEvery - 1 ? LARGE_BYTES : SMALL_BYTES
+    const unsigned = messageOf(number, text_body, html_body, attachmentBytes)
     const message = signMessage(Buffer.from(unsigned, 'latin1'), {
       domain: HANDER_DOMAIN,
       selector: SELECTOR,
@@ -98,35 +143,29 @@ export async function prepareReceived(folder: string, config: Config, count: num
     places.push((places.at(-1) ?? 0) + message.length)
   }
   await writer.end()
-  let mailboxId = ''
-  const key = await seedDataDirectory(config, 0, async (app, account) => {
-    const actor = operatorFor(account)
-    const domain = findDomainByName(app.db, account.id, SENDER_DOMAIN)
-    if (!domain) throw new Error('the domain of the bench is missing')
-    const domainId = formatUuid(domain.uuid)
-    await vouchForDomain(app, actor, domainId)
-    await createRoute(app, actor, {
-      domainId,
-      pattern: 'support',
-      matchType: 'exact',
-      priority: 0,
-      webhookUrl: null,
-      isActive: true,
-    })
-    mailboxId = formatUuid((await createMailbox(app, actor, { local_part: 'agent', domain_id: domainId })).uuid)
-  })
-  return { dataDir: config.dataDir, key, mailboxId, dnsPort, file, places }
+  return {
+    file,
+    places,
+    mailFrom: `customer@${HANDER_DOMAIN}`,
+    rcptTo: `support@${SENDER_DOMAIN}`,
+    answersTo: (name, type) => {
+      const text = type === 'TXT' ? records[name] : undefined
+      // A string of a TXT record has at most 255 octets (RFC 1035 §3.3).
+      return text === undefined ? [] : [{ name, type: 'TXT', ttl: 300, data: text.match(/.{1,255}/g) ?? [] }]
+    },
+  }
 }
 
-/** A message in the shape of a customer's: text, HTML and a small attachment. */
-function messageOf(pattern: number, text: string, html: string): string {
+/** A message in the shape of a customer's: text, HTML and an attachment. */
+function messageOf(number: number, text: string, html: string, attachmentBytes: number): string {
+  const digits = String(number).padStart(8, '0')
   const lines = (body: string) => body.replace(/\r?\n/g, '\r\n').replace(/.{900}/g, '$&\r\n')
   return [
-    `From: Customer NUMBER <customer-${pattern}@${HANDER_DOMAIN}>`,
+    `From: Customer ${digits} <customer-${number % 64}@${HANDER_DOMAIN}>`,
     `To: Support <support@${SENDER_DOMAIN}>`,
-    'Subject: Question NUMBER',
+    `Subject: Question ${digits}`,
     'Date: Sat, 21 Nov 2026 10:00:00 +0000',
-    `Message-ID: <NUMBER@${HANDER_DOMAIN}>`,
+    `Message-ID: <${digits}@${HANDER_DOMAIN}>`,
     'MIME-Version: 1.0',
     'Content-Type: multipart/mixed; boundary="mixed"',
     '',
@@ -136,18 +175,18 @@ function messageOf(pattern: number, text: string, html: string): string {
     '--alternative',
     'Content-Type: text/plain; charset=utf-8',
     '',
-    `NUMBER\r\n${lines(text)}`,
+    `${digits}\r\n${lines(text)}`,
     '--alternative',
     'Content-Type: text/html; charset=utf-8',
     '',
-    `<!-- NUMBER -->${lines(html)}`,
+    `<!-- ${digits} -->${lines(html)}`,
     '--alternative--',
     '--mixed',
-    'Content-Type: application/pdf; name="order-NUMBER.pdf"',
-    'Content-Disposition: attachment; filename="order-NUMBER.pdf"',
+    `Content-Type: application/pdf; name="order-${digits}.pdf"`,
+    `Content-Disposition: attachment; filename="order-${digits}.pdf"`,
     'Content-Transfer-Encoding: base64',
     '',
-    'QnJpbmcgbWUgYSBodW5kcmVkIG9mIHRoZW0g'.repeat(2),
+    `${'QnJpbmcgbWUgYSBodW5kcmVkIG9mIHRoZW0g'.repeat(2)}\r\n`.repeat(Math.ceil(attachmentBytes / 54)).trimEnd(),
     '--mixed--',
     '',
   ].join('\r\n')
@@ -175,8 +214,8 @@ export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Pr
   const job: HandInJob = {
     port: smtpPort,
     connections: CONNECTIONS,
-    mailFrom: `customer@${HANDER_DOMAIN}`,
-    rcptTo: `support@${SENDER_DOMAIN}`,
+    mailFrom: fixture.mailFrom,
+    rcptTo: fixture.rcptTo,
     file: fixture.file,
     places: fixture.places,
   }
@@ -243,7 +282,7 @@ async function untilStored(url: string, headers: Record<string, string>, count: 
 /** Resident memory of a process now, in MiB. */
 const memoryOf = (pid: number): number => usageOf(pid).rssMiB
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)

@@ -74,7 +74,7 @@ export async function prepareTold(folder: string, config: Config, events: number
 }
 
 /** Paths of links, each of another recipient of the seeded emails. */
-async function linksIn(config: Config): Promise<string[]> {
+export async function linksIn(config: Config): Promise<string[]> {
   const opened = openApp(config)
   try {
     const { db, keys } = opened.app
@@ -130,7 +130,7 @@ export async function toldRun(fixture: ToldFixture, dataDir: string): Promise<To
 /** Nobody waits longer for the endpoint. */
 export const TOLD_WITHIN_SECONDS = MOST_SECONDS
 
-function makeCertificate(folder: string): { certFile: string; keyFile: string } {
+export function makeCertificate(folder: string): { certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(folder, 'hooks.pem'), join(folder, 'hooks.key')]
   const command = `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=${HOOK_HOST} -addext subjectAltName=DNS:${HOOK_HOST}`
   try {

@@ -13,8 +13,10 @@ import { HTML_BYTES, TEXT_BYTES } from '../bench/mails.ts'
 import { HAND_IN_COMMAND, LONG_POLLS, type ReceivedFigures } from '../bench/received.ts'
 import { startBenchReceiver } from '../bench/receiver.ts'
 import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from '../bench/run.ts'
+import { type SoakResult, soak } from '../bench/soak.ts'
 import { IN_FLIGHT, TEMPLATE, type TemplateFigures } from '../bench/templates.ts'
 import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from '../bench/told.ts'
+import type { Trend } from '../bench/trend.ts'
 import { VERSION } from '../version.ts'
 import { type JsonOption, wholeNumber, withJson } from './options.ts'
 import { print, report, table } from './output.ts'
@@ -30,6 +32,8 @@ interface Options extends JsonOption {
   readonly import: number
   readonly templates: number
   readonly analytics: number
+  readonly soak: number
+  readonly soakSends: number
   readonly folder: string
 }
 
@@ -58,6 +62,13 @@ export function addBenchCommand(program: Command): void {
         0,
       )
       .option(
+        '--soak <minutes>',
+        'nothing of the above, but a steady mixed load for so long: how do memory, descriptors, WAL and disk grow?',
+        wholeNumber(0, MOST),
+        0,
+      )
+      .option('--soak-sends <n>', 'emails a second of the soak', wholeNumber(1, MOST), 50)
+      .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
         tmpdir(),
@@ -67,7 +78,14 @@ export function addBenchCommand(program: Command): void {
         '\nWith the defaults it takes some half an hour and some gigabytes of disk on a small machine; for a first look:\n  tassis bench --stored 0 --runs 1 --events 10000 --received 500 --import 0',
       ),
   ).action(async (options: Options) => {
-    const results = await bench(options, (text) => process.stderr.write(`${text}\n`))
+    const progress = (text: string) => void process.stderr.write(`${text}\n`)
+    if (options.soak > 0) {
+      const { soak: minutes, soakSends: sendsPerSecond, folder } = options
+      const result = await soak({ minutes, sendsPerSecond, folder }, progress)
+      report(options, { machine: machine(), version: VERSION, options, soak: result }, () => soakText(options, result))
+      return
+    }
+    const results = await bench(options, progress)
     report(options, { machine: machine(), version: VERSION, options, results }, () => benchText(options, results))
   })
   addHiddenCommands(program)
@@ -262,6 +280,30 @@ function benchText(options: Options, { mail, told, received, imported, templates
           table(['', `${analytics.runs.length} RUNS`, ''], figureRows(ANALYTICS_ROWS, [analytics])),
         ]
       : []),
+  ].join('\n')
+}
+
+const SOAK_ROWS: readonly (readonly [string, 'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB'])[] = [
+  ['RSS MiB', 'rssMiB'],
+  ['open descriptors', 'descriptors'],
+  ['WAL MiB', 'walMiB'],
+  ['data directory MiB', 'diskMiB'],
+]
+
+function soakText({ soak: minutes, soakSends }: Options, result: SoakResult): string {
+  const cells = ({ first, last, highest, perHour, errorPerHour }: Trend) => [
+    ...[first, last, highest].map((value) => value.toFixed(1)),
+    Number.isNaN(perHour) ? 'too short' : `${perHour.toFixed(1)} ± ${errorPerHour.toFixed(1)}`,
+  ]
+  return [
+    `Tassis ${VERSION} on ${machine()}`,
+    `${minutes} minutes at ${soakSends} emails a second: ${result.sent} sent, ${result.delivered} delivered, ${result.received} received, ${result.told} requests of a webhook, ${result.refused} refused.`,
+    'The first quarter is left out; the slope is of a line through the rest, with the error of 95 %.',
+    '',
+    table(
+      ['', 'FIRST', 'LAST', 'HIGHEST', 'GROWS AN HOUR'],
+      SOAK_ROWS.map(([title, name]) => [title, ...cells(result[name])]),
+    ),
   ].join('\n')
 }
 
