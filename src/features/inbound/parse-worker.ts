@@ -118,15 +118,20 @@ const CLEANED_AFTER_BYTES = 8 * MiB
 
 function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
   const slices = reading(() => open()[Symbol.iterator]())
-  for (let uncleanedBytes = 0; ; ) {
-    const next = reading(() => slices.next())
-    if (next.done) return
-    uncleanedBytes += next.value.length
-    if (uncleanedBytes > CLEANED_AFTER_BYTES) {
-      Bun.gc(true)
-      uncleanedBytes = 0
+  try {
+    for (let uncleanedBytes = 0; ; ) {
+      const next = reading(() => slices.next())
+      if (next.done) return
+      uncleanedBytes += next.value.length
+      if (uncleanedBytes > CLEANED_AFTER_BYTES) {
+        Bun.gc(true)
+        uncleanedBytes = 0
+      }
+      yield next.value
     }
-    yield next.value
+  } finally {
+    // Closes the file when the reader stops before its end, as everyone does who only wants the header.
+    slices.return?.()
   }
 }
 
