@@ -114,6 +114,12 @@ const MESSAGE_FIELDS = {
       { description: 'Only when the operator has set up automatic classification.' },
     ),
   ),
+  parse_error: Type.Optional(
+    Type.String({
+      description:
+        'Only of a message that could not be parsed: why. Its header fields are here, its bodies and attachments are null and empty, and its raw form has all of it.',
+    }),
+  ),
   source_ip: Nullable(Type.String(), { description: 'Address that the message came from.' }),
   read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: it is unread.' }),
   received_at: Nullable(Timestamp(), { description: 'When the SMTP session brought it; null: it was sent.' }),
@@ -162,6 +168,7 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
   attachments: message.attachments.map(attachmentWire),
   labels: [...message.labels],
   ...(message.classification && { classification: { ...message.classification } }),
+  ...(message.parseError !== null && { parse_error: message.parseError }),
   source_ip: message.sourceIp,
   read_at: isoTimeOrNull(message.readAt),
   received_at: isoTimeOrNull(message.receivedAt),
