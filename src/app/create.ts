@@ -114,8 +114,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     throw new DataDirInUse(
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
+  const databasePath = join(config.dataDir, 'tassis.db')
   try {
-    const databasePath = join(config.dataDir, 'tassis.db')
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = explainDamage(databasePath, RESTORE, () => {
@@ -245,7 +245,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     }
   } catch (error) {
     lock.release()
-    throw error
+    throw explained(databasePath, RESTORE, error)
   }
 }
 
@@ -347,11 +347,17 @@ export function explainDamage<T>(path: string, remedy: string, read: () => T): T
   try {
     return read()
   } catch (error) {
-    if (!isDatabaseDamage(error)) throw error
-    const reason = isNoDatabase(error) ? 'is not a database' : 'is damaged'
-    throw new ConfigError(`The file ${path} ${reason}; ${remedy}.`)
+    throw explained(path, remedy, error)
   }
 }
+
+/** A ConfigError in place of what SQLite says of the damaged database at `path`; any other error as it is. */
+export const explained = (path: string, remedy: string, error: unknown): unknown =>
+  isDatabaseDamage(error) ? new ConfigError(damageSentence(path, remedy, error)) : error
+
+/** What an operator is told of a damaged file. @param error what SQLite said of it */
+export const damageSentence = (path: string, remedy: string, error: unknown): string =>
+  `The file ${path} ${isNoDatabase(error) ? 'is not a database' : 'is damaged'}; ${remedy}.`
 
 /** The key from the setting, the named file, or the file in the data directory, which is made for a new database only. */
 function openKeyRing(config: Config, isNew: boolean): KeyRing {

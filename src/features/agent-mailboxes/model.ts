@@ -1,7 +1,8 @@
 /** @module Wire shapes of agent mailboxes and what is in them. */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { App } from '#features/app.ts'
-import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/received-parts.ts'
+import { attachmentWire, cutText, MOST_LISTED } from '#features/received-parts.ts'
+import { ContentState, contentState, createBodyReader } from '#features/stored-content.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { SLICE_FIELDS } from '#platform/http/slices.ts'
@@ -141,6 +142,7 @@ const BODY_FIELDS = {
 export const MessageRecord = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
+  content: ContentState,
   authentication: Nullable(Type.Unknown(), {
     description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, with their details; null: it was sent.',
   }),
@@ -177,12 +179,17 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
 
 /** A message with everything. */
 export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
-  const stripped = bodyText(app, message.strippedRef)
+  const bodies = createBodyReader(app)
+  const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
+    bodies.read,
+  )
+  bodies.look(message.attachments.map(({ ref }) => ref))
   return {
     ...messageFields(message, mailbox),
-    text_body: bodyText(app, message.textRef),
+    ...contentState(bodies.isMissing),
+    text_body: text,
     ...(stripped !== null && { text_body_stripped: stripped }),
-    html_body: bodyText(app, message.htmlRef),
+    html_body: html,
     authentication: message.authentication,
   }
 }
