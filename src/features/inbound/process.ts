@@ -379,7 +379,9 @@ export class InboundProcessor {
     if (answer.isGivenUp)
       app.log.error(
         { receipt: receipt.id, messages: effects.filed, problem: answer.problem },
-        'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again',
+        effects.filed.length > 0
+          ? 'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again'
+          : 'a received message was given up: it is in `tassis mail list`, and `tassis mail retry` processes it again',
       )
     for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)

@@ -50,6 +50,9 @@ export const findReceipt = (db: Database, id: number): Receipt | undefined => sq
  */
 const TRIED_WITH_OTHERS = 1
 
+/** Of a message that is processed again because its operator asks: alone, and the first death over it is the last. */
+export const LAST_ATTEMPT = TRIED_WITH_OTHERS + 2
+
 type Attempted = Pick<Receipt, 'id' | 'attempts'>
 
 /** Whether the process died while the message was in hand: then it is processed alone. */

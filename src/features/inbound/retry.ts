@@ -5,7 +5,7 @@
 import type { App } from '#features/app.ts'
 import type { Envelope, Received } from '#features/received.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { notFound } from '#platform/errors.ts'
+import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { amendMessage } from '../agent-mailboxes/deliver.ts'
@@ -16,9 +16,13 @@ import {
   unparsedMessagesAfter,
 } from '../agent-mailboxes/messages.ts'
 import { dropContent } from '../content/garbage.ts'
+import { takeOperatorMail } from '../postmaster/store.ts'
+import { createDecision } from './decide.ts'
 import { applyTenantReport } from './effects.ts'
 import { findUnparsedInbound, type InboundEmail, inboundById, unparsedInboundAfter } from './inbound-emails.ts'
 import { type ParseAnswer, type Parser, RawUnreadable, removeFiles } from './parser.ts'
+import { LAST_ATTEMPT } from './receipts.ts'
+import { enqueue } from './receive.ts'
 import { amendInbound } from './store.ts'
 import { release, storeParts } from './store-parts.ts'
 
@@ -124,6 +128,22 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
     for (const { content } of answer.message?.attachments ?? []) release(content)
     await removeFiles(answer)
   }
+}
+
+/**
+ * Processes a message for the operator again, as if it had just come in: a bounce, a complaint or an unsubscription that was given up does what it says,
+ * and anything else is the operator's mail again. Throws 404 for an id that none has, 409 when none of its addresses is ours any more.
+ */
+export async function retryOperatorMail(app: App, id: string): Promise<void> {
+  const decide = createDecision(app)
+  await app.commit.writeFromReserve((tx) => {
+    const { rcptTo, createdAt: receivedAt, ...mail } = takeOperatorMail(tx, id)
+    const destinations = rcptTo.map(decide).filter((found) => 'kind' in found)
+    if (destinations.length === 0)
+      throw conflict('no_destination', 'None of the addresses that the message came to is one of this host any more.')
+    // What the client called itself is not kept: authentication goes without it.
+    enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT)
+  })
 }
 
 function findTarget(app: App, uuid: UuidBytes): Target | undefined {

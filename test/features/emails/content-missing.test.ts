@@ -7,9 +7,12 @@ import { releaseWithoutContent } from '#features/delivery/without-content.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { eventCode } from '#features/events/record.ts'
 import { ManualClock } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
 
 const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 
@@ -18,7 +21,7 @@ let clock: ManualClock
 let delivery: RunningDelivery | undefined
 beforeEach(async () => {
   clock = new ManualClock(Date.UTC(2026, 2, 15))
-  service = await createTestApi({ clock })
+  service = await createTestApi({ clock, works: true })
   await createDomain(service.app, service.actor, 'sandbox.test')
 })
 afterEach(async () => {
@@ -144,4 +147,40 @@ test('an hour later it is looked for again, without anybody asking', async () =>
     return (await service.api('GET', `/v1/emails/${id}/captured`)).status === 200
   })
   expect(passedMs).toBeGreaterThanOrEqual(hours(1))
+})
+
+test('so do those of a broadcast', async () => {
+  const list = await newList(service, 'News')
+  await addContacts(service.app, list, [{ email: 'ann@receiver.test' }])
+  const { status } = await service.api('POST', '/v1/emails/broadcast', {
+    contact_list_id: list,
+    from_address: 'a@sandbox.test',
+    subject: 'News',
+    text_body: large(),
+  })
+  expect(status).toBe(202)
+  const email = await eventually(
+    () =>
+      service.app.db
+        .query<{ uuid: Uint8Array }, []>(
+          'SELECT uuid FROM emails JOIN recipients ON email_id = emails.id WHERE lane IS NOT NULL',
+        )
+        .get() ?? undefined,
+  )
+  const id = formatUuid(email.uuid)
+  const path = contentFile()
+  renameSync(path, `${path}.away`)
+  delivery = await startDelivery(service.opened)
+  expect(await isHeld(id)).toMatchObject({ status: 'queued', content: 'missing', text_body: null })
+  renameSync(`${path}.away`, path)
+  expect(await releaseWithoutContent(service.app)).toBe(1)
+  await isCaptured(id)
+})
+
+test('a captured message that is damaged is a 410', async () => {
+  const id = await send({ text_body: 'Hello.' })
+  delivery = await startDelivery(service.opened)
+  await isCaptured(id)
+  service.opened.captures.db.run("UPDATE captures SET raw = x'0001'")
+  expectRefusal(await service.api('GET', `/v1/emails/${id}/captured`), 410, 'content_missing')
 })

@@ -8,10 +8,11 @@ import type { Parser } from '#features/inbound/parser.ts'
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { countWaiting } from '#features/inbound/receipts.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
-import { listUnparsed, retryUnparsed } from '#features/inbound/retry.ts'
+import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/inbound/retry.ts'
 import { inboundStatusName } from '#features/inbound/status.ts'
 import { inboundDelivered } from '#features/inbound/told.ts'
 import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
+import { listOperatorMail } from '#features/postmaster/store.ts'
 import { bodyText } from '#features/received-parts.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
@@ -174,4 +175,35 @@ test('one that was retried, and one that never was, is a 404', async () => {
   for (const unknown of [id, '01234567-89ab-7def-8123-456789abcdef', 'x'])
     await expect(retryUnparsed(service.app, service.opened.parser, unknown)).rejects.toMatchObject({ status: 404 })
   expect(inbound()).toHaveLength(1)
+})
+
+test('mail for the operator that was given up is processed again, and what it is about happens', async () => {
+  const { app } = service
+  const postmaster = { kind: 'host', address: 'postmaster@mail.tassis.test' } as const
+  const raw = 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n'
+  await receiveMessage(app, {
+    mailFrom: 'a@b.test',
+    destinations: [postmaster],
+    sourceIp: '192.0.2.1',
+    helo: 'mx.b.test',
+    tls: null,
+    sizeBytes: raw.length,
+    content: { kind: 'bytes', bytes: Buffer.from(raw) },
+  })
+  app.db.run('UPDATE inbound_receipts SET attempts = 4')
+  const processor = new InboundProcessor(app, service.opened.parser)
+  processor.start()
+  const mail = () => listOperatorMail(app.db, { limit: 10 }).mail.map(({ uuid, reason }) => [formatUuid(uuid), reason])
+  await eventually(() => mail().length === 1)
+  const [[id = '', reason] = []] = mail()
+  expect(reason).toBe('The service ended several times while it was parsed.')
+  await retryOperatorMail(app, id)
+  await eventually(() => countWaiting(app.db) === 0 && mail().length === 1)
+  expect(mail()).toEqual([[expect.not.stringMatching(id), 'It is addressed to the operator.']])
+  await expect(retryOperatorMail(app, id)).rejects.toMatchObject({ status: 404 })
+  app.db.run(`UPDATE operator_mail SET rcpt_to = '["x@elsewhere.test"]'`)
+  const [[other = ''] = []] = mail()
+  await expect(retryOperatorMail(app, other)).rejects.toMatchObject({ status: 409 })
+  expect(mail()).toHaveLength(1)
+  await processor.stop(0)
 })
