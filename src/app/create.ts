@@ -25,7 +25,7 @@ import {
 } from '#features/events/record.ts'
 import { createDecision } from '#features/inbound/decide.ts'
 import { startListener } from '#features/inbound/listener.ts'
-import { createParser } from '#features/inbound/parser.ts'
+import { createParser, type Parser } from '#features/inbound/parser.ts'
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
 import { requireSystemSender } from '#features/system-mail/send.ts'
@@ -35,6 +35,7 @@ import { ContentStore } from '#platform/content/store.ts'
 import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
+import { isDatabaseDamage, isNoDatabase } from '#platform/db/damage.ts'
 import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
@@ -78,6 +79,8 @@ export interface OpenedApp {
   readonly authenticator: Authenticator
   /** For the names in mail that strangers hand in. */
   readonly senderResolver: Resolver
+  /** Of mail that strangers hand in. */
+  readonly parser: Parser
   /** Closes the databases; gives the data directory back. */
   close(): Promise<void>
 }
@@ -111,8 +114,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     throw new DataDirInUse(
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
+  const databasePath = join(config.dataDir, 'tassis.db')
   try {
-    const databasePath = join(config.dataDir, 'tassis.db')
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = explainDamage(databasePath, RESTORE, () => {
@@ -176,6 +179,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     // So are names that strangers write into mail.
     const senderResolver =
       options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
+    const parser = createParser({ config, clock, log, resolver: senderResolver })
     const ownPorts = new Set<number>()
     const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
     const renderer = createRenderer({ clock, log })
@@ -225,7 +229,9 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       captures,
       authenticator: createAuthenticator(app),
       senderResolver,
+      parser,
       async close() {
+        parser.close()
         renderer.close()
         fetch.close()
         outgoingResolver.close()
@@ -239,7 +245,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     }
   } catch (error) {
     lock.release()
-    throw error
+    throw explained(databasePath, RESTORE, error)
   }
 }
 
@@ -280,7 +286,7 @@ export interface RunningInbound {
 }
 
 /** Listens, if an address is configured; what comes in waits on disk until `process` is called. */
-export async function startInbound({ app, senderResolver }: OpenedApp): Promise<RunningInbound> {
+export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
   const { config, clock, log } = app
   const address = parseHostPort(config.inboundAddr)
   const decide = createDecision(app)
@@ -305,7 +311,7 @@ export async function startInbound({ app, senderResolver }: OpenedApp): Promise<
   return {
     listener,
     process() {
-      processor ??= new InboundProcessor(app, createParser({ config, clock, log, resolver: senderResolver }))
+      processor ??= new InboundProcessor(app, parser)
       processor.start()
     },
     async stop() {
@@ -341,12 +347,17 @@ export function explainDamage<T>(path: string, remedy: string, read: () => T): T
   try {
     return read()
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    if (!/^SQLITE_(NOTADB|CORRUPT)/.test(code)) throw error
-    const reason = code.startsWith('SQLITE_NOTADB') ? 'is not a database' : 'is damaged'
-    throw new ConfigError(`The file ${path} ${reason}; ${remedy}.`)
+    throw explained(path, remedy, error)
   }
 }
+
+/** A ConfigError in place of what SQLite says of the damaged database at `path`; any other error as it is. */
+export const explained = (path: string, remedy: string, error: unknown): unknown =>
+  isDatabaseDamage(error) ? new ConfigError(damageSentence(path, remedy, error)) : error
+
+/** What an operator is told of a damaged file. @param error what SQLite said of it */
+export const damageSentence = (path: string, remedy: string, error: unknown): string =>
+  `The file ${path} ${isNoDatabase(error) ? 'is not a database' : 'is damaged'}; ${remedy}.`
 
 /** The key from the setting, the named file, or the file in the data directory, which is made for a new database only. */
 function openKeyRing(config: Config, isNew: boolean): KeyRing {

@@ -3,6 +3,7 @@
  * as a process; tests run it in theirs.
  */
 import { isIPv6 } from 'node:net'
+import { join } from 'node:path'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { startAdminSocket } from './admin-socket.ts'
@@ -10,8 +11,10 @@ import { startBackground } from './background.ts'
 import { operations } from './cli/operations.ts'
 import {
   type CreateOptions,
+  explained,
   type OpenedApp,
   openApp,
+  RESTORE,
   type RunningDelivery,
   type RunningInbound,
   startDelivery,
@@ -98,7 +101,8 @@ export async function startService(config: Config, options: CreateOptions = {}):
     }
   } catch (error) {
     for (const stop of stops) await stop()
-    throw error
+    // What starts reads more of the database than its opening does.
+    throw explained(join(config.dataDir, 'tassis.db'), RESTORE, error)
   }
 }
 

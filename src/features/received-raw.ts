@@ -2,8 +2,10 @@
  * @module A received message in its raw form, as its account gets it: the octets that came in, below the trace fields of this host. Fields that claim
  * to be results of ours and came in with the message are taken out (RFC 8601 §5). It leaves in slices, whatever its size.
  */
+
+import { contentMissing } from '#features/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { DamagedPart, MissingPart } from '#platform/content/missing.ts'
 import { notFound } from '#platform/errors.ts'
 import { streamedDownload } from '#platform/http/download.ts'
 import { days } from '#platform/units.ts'
@@ -25,7 +27,7 @@ export interface RawMessage {
   readonly receivedAt: Millis
 }
 
-/** The message as a file; 404 when it is older than raw messages are kept. @param name of the file, without its ending */
+/** The message as a file; 404 when it is older than raw messages are kept, 410 when it is damaged. @param name of the file, without its ending */
 export function rawDownload(
   app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
   request: Request,
@@ -38,6 +40,7 @@ export function rawDownload(
     try {
       return rawSlices(message, app.rawMail.slices(message.rawRef), hostname)
     } catch (error) {
+      if (error instanceof DamagedPart) throw contentMissing(error)
       throw error instanceof MissingPart ? rawIsGone(inboundRawDays) : error
     }
   }

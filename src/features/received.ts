@@ -45,8 +45,9 @@ export type Report =
 
 export interface Received {
   readonly envelope: Envelope
-  /** Undefined: it cannot be parsed, for the reason in `problem`. */
-  readonly message: StoredMessage | undefined
+  /** Of one that cannot be parsed only the header, as far as it can be read. */
+  readonly message: StoredMessage
+  /** Why it cannot be parsed, a sentence; undefined: it was. */
   readonly problem: string | undefined
   readonly authentication: AuthenticationResult
   readonly report: Report | undefined

@@ -257,3 +257,19 @@ test('complaints are told by account with their rate over 30 days, newest first'
     ],
   })
 })
+
+test('a message is processed again when its operator asks, with the service when it does not run', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const id = await receive(data.settings, 'From: bob@receiver.test\r\n\r\nHello.\r\n')
+  expect(await tassis(['mail', 'retry', id], data.settings)).toEqual({
+    exitCode: 0,
+    stdout: 'It is processed again; what cannot be made out comes back to `tassis mail list`.\n',
+    stderr: '',
+  })
+  const waiting = await withApp(data.settings, async ({ db }) =>
+    db.query('SELECT mail_from FROM inbound_receipts').all(),
+  )
+  expect(waiting).toEqual([{ mail_from: 'bob@receiver.test' }])
+  expect(await tassis(['mail', 'retry', id], data.settings)).toMatchObject({ exitCode: 1, stdout: '' })
+})

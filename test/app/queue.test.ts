@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { holdWithoutContent } from '#features/delivery/without-content.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
@@ -33,4 +34,39 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
       { lane: 'bulk:1:receiver.test', account: 'Test' },
     ],
   })
+})
+
+test('release delivers what waited for its content, and says how much that was', async () => {
+  using data = dataFolder()
+  const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
+  {
+    await using service = await createTestApp({ dataDir: data.path, settings: { TASSIS_DELIVERY: 'capture' } })
+    const { app } = service
+    const actor = await createTestAccount(app)
+    await createDomain(app, actor, 'sender.test')
+    const draft = draftOf(
+      app,
+      { from: 'ada@sender.test', to: 'ann@receiver.test', subject: 'Hi', text_body: 'Hi' },
+      undefined,
+    )
+    await acceptEmail(app, actor, draft)
+    const recipient = app.db
+      .query<{ recipientId: number; emailId: number }, []>(
+        'SELECT id AS recipientId, email_id AS emailId FROM recipients',
+      )
+      .get() ?? { recipientId: 0, emailId: 0 }
+    await app.commit.write((tx) => holdWithoutContent(app, tx, recipient))
+  }
+  const [before, released, again] = [
+    await tassis(['queue'], settings),
+    await tassis(['queue', 'release'], settings),
+    await tassisJson(['queue', 'release'], settings),
+  ]
+  expect(before.stdout).toContain('deferred: Held without its content: The stored content of the email is missing')
+  expect(released).toEqual({
+    exitCode: 0,
+    stdout: '1 message released; what is still without its content is held again.\n',
+    stderr: '',
+  })
+  expect(again).toEqual({ released: 0 })
 })

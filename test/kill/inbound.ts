@@ -4,6 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { eventCode } from '#features/events/record.ts'
+import { inboundCode } from '#features/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type HandedIn, type Handers, startHanders } from './handers-in.ts'
 import { seededRandom } from './random.ts'
@@ -159,6 +160,13 @@ function judge(db: Database): string[] {
     broken.push(`${events('email.inbound')} events tell of ${total(routed)} routed messages`)
   if (events('mailbox.message.received') !== total(inMailbox))
     broken.push(`${events('mailbox.message.received')} events tell of ${total(inMailbox)} mailbox messages`)
+  const givenUp = db
+    .query<{ n: number }, [number]>(
+      `SELECT (SELECT count(*) FROM inbound_emails WHERE status = ?)
+         + (SELECT count(*) FROM mailbox_messages WHERE parse_error IS NOT NULL) AS n`,
+    )
+    .get(inboundCode('failed'))?.n
+  if (givenUp !== 0) broken.push(`${givenUp} messages were given up, though none of them is to blame for a kill`)
   return broken
 }
 

@@ -98,6 +98,7 @@ const TYPES: Readonly<Record<number, string>> = {
   403: 'permission_error',
   404: 'not_found',
   409: 'conflict',
+  410: 'invalid_request',
   413: 'invalid_request',
   415: 'invalid_request',
   422: 'validation_error',

@@ -21,7 +21,7 @@ export interface TestInbound {
   readonly helo?: string
   readonly sourceIp?: string
   readonly receivedAt?: number
-  /** Why it could not be parsed: then it has no parts. */
+  /** Why it could not be parsed. */
   readonly problem?: string
 }
 
@@ -93,8 +93,7 @@ export async function storeTestInbound(
   given: TestInbound = {},
 ): Promise<string> {
   const { message, ...rest } = await testReceived(app, given)
-  const { problem } = given
-  const received: Received = problem === undefined ? { ...rest, message } : { ...rest, message: undefined, problem }
+  const received: Received = { ...rest, message, problem: given.problem }
   return app.commit.write((tx) => {
     storeInbound(app, tx, { ...to, routeId: given.routeId, rcptTo: given.rcptTo ?? ['support@inbound.test'] }, received)
     const row = tx.db

@@ -3,7 +3,10 @@ import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ENCODING, monthName, partFile, refOf } from '#platform/content/read.ts'
+import { isDatabaseDamage } from '#platform/db/damage.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { damageSentence, RESTORE } from '../create.ts'
 import { type Finding, MOST_DIFFERENCES } from './findings.ts'
 
 interface EmailRefs {
@@ -40,7 +43,9 @@ export function examineContent(db: Database, folder: string): Finding[] {
       const parts = months.get(month) ?? readMonth(folder, month)
       months.set(month, parts)
       if (parts.ids.has(id)) continue
-      differences.push(`email ${email.uuid.toHex()} refers to part ${id} of ${monthName(month)}, which is not there`)
+      differences.push(
+        `email ${formatUuid(email.uuid)} refers to part ${id} of ${monthName(month)}, which is not there`,
+      )
       if (differences.length > MOST_DIFFERENCES) break
     }
     if (differences.length > MOST_DIFFERENCES) break
@@ -60,6 +65,16 @@ function refsOf({ htmlRef, textRef, attachments }: EmailRefs): number[] {
 function readMonth(folder: string, month: number): Month {
   const path = join(folder, `${monthName(month)}.db`)
   if (!existsSync(path)) return { ids: new Set(), faults: [`${path} is not there`] }
+  try {
+    return readParts(folder, month, path)
+  } catch (error) {
+    // What could be read of it is not worth more: its emails are named.
+    if (!isDatabaseDamage(error)) throw error
+    return { ids: new Set(), faults: [damageSentence(path, RESTORE, error)] }
+  }
+}
+
+function readParts(folder: string, month: number, path: string): Month {
   const db = openReadOnly(path)
   try {
     const parts = db.query<{ id: number; hash: Uint8Array | null }, [number]>(
@@ -86,5 +101,6 @@ export function soundness(db: Database, name: string): string[] {
     .all()
     .slice(0, MOST_DIFFERENCES)
     .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a row of ${parent} that is not there`)
-  return [...broken, ...dangling].map((text) => `${name}: ${text}`)
+  const remedy = broken.length > 0 ? [`it is damaged; ${RESTORE}`] : []
+  return [...remedy, ...broken, ...dangling].map((text) => `${name}: ${text}`)
 }

@@ -3,6 +3,7 @@
  * reaches the terminal but text, and its HTML is never shown as such.
  */
 import { type Command, Option } from 'commander'
+import { retryOperatorMail } from '#features/inbound/retry.ts'
 import {
   deleteOperatorMail,
   findOperatorMail,
@@ -108,7 +109,12 @@ const remove = operation('mail.delete', async ({ opened: { app } }, { id }: Mail
   return { deleted: id }
 })
 
-export const mailOperations = [list, show, raw, remove]
+const retry = operation('mail.retry', async ({ opened: { app } }, { id }: MailInput) => {
+  await retryOperatorMail(app, id)
+  return { retried: id }
+})
+
+export const mailOperations = [list, show, raw, remove, retry]
 
 export function addMailCommands(program: Command): void {
   const mail = program
@@ -138,6 +144,17 @@ export function addMailCommands(program: Command): void {
         else if (options.json) printJson({ ...shown, raw_base64: bytes.toString('base64') })
         else print(printableLines(bytes.toString('utf8')))
       })
+    })
+
+  withJson(
+    mail
+      .command('retry')
+      .description('process a message again as if it had just come in, such as a bounce that could not be parsed'),
+  )
+    .argument('<id>', 'as `tassis mail list` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      const done = await withData(loadConfig().config, (call) => call(retry, { id }))
+      report(options, done, () => 'It is processed again; what cannot be made out comes back to `tassis mail list`.')
     })
 
   withJson(mail.command('delete').description('delete a message for good'))

@@ -7,6 +7,7 @@ import { complaintOperations } from './complaints.ts'
 import { configOperations } from './config.ts'
 import { accountDeletionOperations } from './delete-account.ts'
 import { domainOperations } from './domains.ts'
+import { inboundOperations } from './inbound.ts'
 import { keyOperations } from './keys.ts'
 import { listOperations } from './lists.ts'
 import { mailOperations } from './mail.ts'
@@ -38,6 +39,7 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...complaintOperations,
   ...bulkOperations,
   ...listOperations,
+  ...inboundOperations,
   ...mailOperations,
   ...reportOperations,
   ...retentionOperations,

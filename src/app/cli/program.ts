@@ -19,6 +19,7 @@ import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
 import { addHealthCommand } from './health.ts'
+import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
 import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
@@ -66,6 +67,7 @@ function createProgram(args: readonly string[]): Command {
   addSuppressionCommands(program)
   addWebhookCommands(program)
   addComplaintsCommand(program)
+  addInboundCommands(program)
   addMailCommands(program)
   addReportCommands(program)
   addAuditCommands(program)

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/app.ts'
+import { releaseWithoutContent } from '#features/delivery/without-content.ts'
 import { accountOfLane, domainOfLane, laneLabel } from '#features/emails/lanes.ts'
 import { openLanes } from '#features/emails/queue.ts'
 import { type Status, statusName } from '#features/emails/status.ts'
@@ -153,16 +154,34 @@ function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[],
   return found
 }
 
-export const queueOperations = [queue]
+const release = operation('queue.release', async ({ opened: { app } }, _: null) => ({
+  released: await releaseWithoutContent(app),
+}))
+
+export const queueOperations = [queue, release]
 
 export function addQueueCommand(program: Command): void {
-  withLimit(
+  const shown = withLimit(
     withJson(program.command('queue').description('show what waits to be delivered, why, and until when')),
     'most domains and recipients that are shown',
     30,
   ).action(async (options: JsonOption & { limit: number }) => {
     const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
-    report(options, found, (shown) => queueText(shown, systemClock.now()))
+    report(options, found, (queued) => queueText(queued, systemClock.now()))
+  })
+  withJson(
+    shown
+      .command('release')
+      .description('deliver now what waits because its stored content was missing, once that was put back'),
+  ).action(async (_, command: Command) => {
+    // `queue` has the same option and takes it first.
+    const options = command.optsWithGlobals<JsonOption>()
+    const done = await withData(loadConfig().config, (call) => call(release, null))
+    report(
+      options,
+      done,
+      ({ released }) => `${counted(released, 'message')} released; what is still without its content is held again.`,
+    )
   })
 }
 

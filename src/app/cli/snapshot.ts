@@ -12,7 +12,8 @@ export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: 
   const path = join(dataDir, 'tassis.db')
   const db = explainDamage(path, RESTORE, () => openSnapshot(path))
   try {
-    return use(db)
+    // A page that nobody has read so far may be the damaged one.
+    return explainDamage(path, RESTORE, () => use(db))
   } finally {
     db.close()
   }

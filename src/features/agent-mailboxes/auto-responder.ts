@@ -56,12 +56,7 @@ const TRIMMED = 10
  * message. Never rejects: who is not answered has still been received.
  * @param threadId row id of the thread that the message was put into
  */
-export async function autoRespond(
-  app: App,
-  mailbox: Mailbox,
-  received: Received & { readonly message: StoredMessage },
-  threadId?: number,
-): Promise<void> {
+export async function autoRespond(app: App, mailbox: Mailbox, received: Received, threadId?: number): Promise<void> {
   try {
     const refusal = await respond(app, mailbox, received, threadId)
     if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'a message gets no automatic answer')
@@ -80,7 +75,7 @@ type NotClaimed = 'suppressed' | 'answered_today' | 'too_many'
 async function respond(
   app: App,
   mailbox: Mailbox,
-  received: Received & { readonly message: StoredMessage },
+  received: Received,
   threadId: number | undefined,
 ): Promise<Refusal | undefined> {
   const { message } = received

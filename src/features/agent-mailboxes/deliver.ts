@@ -11,10 +11,11 @@ import { htmlToText } from '#protocols/mime/html-text.ts'
 import { record } from '../events/record.ts'
 import type { Received, StoredMessage } from '../received.ts'
 import { headerBound, keptAttachment } from '../received-parts.ts'
-import { countContact } from './contacts.ts'
+import { countContact, uncountContact } from './contacts.ts'
 import { nameOf } from './header-text.ts'
 import type { Mailbox } from './mailboxes.ts'
-import { indexMessage } from './search.ts'
+import type { MailboxMessage } from './messages.ts'
+import { indexMessage, unindexMessage } from './search.ts'
 import { threadFor } from './threads.ts'
 
 export { findMailbox } from './mailboxes.ts'
@@ -23,8 +24,13 @@ const sql = prepared((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
      to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, helo, tls, authentication,
-     classification, labels, received_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+     classification, parse_error, labels, received_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+  ),
+  amend: db.prepare(
+    `UPDATE mailbox_messages SET message_id = ?, in_reply_to = ?, references_header = ?, from_header = ?, from_address = ?, to_header = ?, cc_header = ?,
+       reply_to = ?, subject = ?, text_ref = ?, stripped_ref = ?, html_ref = ?, attachments = ?, authentication = ?, classification = ?, parse_error = NULL
+     WHERE id = ? AND parse_error IS NOT NULL`,
   ),
   count: db.prepare(
     'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1, unread_bytes = unread_bytes + ? WHERE id = ?',
@@ -45,19 +51,13 @@ export function deliverToMailbox(
   app: App,
   tx: Tx,
   mailbox: Mailbox,
-  received: Received & { readonly message: StoredMessage },
+  received: Received,
   extra: DeliveryExtra = {},
 ): { readonly uuid: UuidBytes; readonly id: number; readonly threadId: number } {
-  const { message, envelope, authentication } = received
+  const { message, envelope, authentication, problem } = received
   const at = app.eventTime()
   const uuid = newUuid()
-  const messageId = idOrNull(message.messageId)
-  const inReplyTo = idOrNull(message.inReplyTo)
-  const references = referencesOf(message.references)
-  const subject = headerBound(message.subject)
-  const from = headerBound(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom)
-  // Who wrote without a usable From is known by the envelope alone.
-  const fromAddress = headerBound(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom))
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
   const threadId = threadFor(tx, mailbox, { messageId, inReplyTo, references, subject, at })
   const inserted = sql(tx.db).insert.get(
     uuid,
@@ -65,7 +65,7 @@ export function deliverToMailbox(
     threadId,
     messageId,
     inReplyTo,
-    references.length > 0 ? references.join(' ') : null,
+    joinedReferences(references),
     headerBound(envelope.mailFrom),
     from,
     fromAddress,
@@ -84,6 +84,7 @@ export function deliverToMailbox(
     envelope.tls,
     JSON.stringify(authentication),
     extra.classification ? JSON.stringify(extra.classification) : null,
+    problem ?? null,
     envelope.receivedAt,
     at,
   )
@@ -105,6 +106,61 @@ export function deliverToMailbox(
   tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
   return { uuid, id: inserted.id, threadId }
 }
+
+type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 'createdAt'>
+
+/**
+ * Gives a message that was stored with its header only what parsing it again found. It stays what it was, in its conversation, read or not: no second event
+ * tells of it. False when it is gone, or was amended meanwhile.
+ */
+export function amendMessage(tx: Tx, before: AmendedMessage, received: Received, extra: DeliveryExtra): boolean {
+  const { message, authentication } = received
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
+  const { changes } = sql(tx.db).amend.run(
+    messageId,
+    inReplyTo,
+    joinedReferences(references),
+    from,
+    fromAddress,
+    orNull(message.to),
+    orNull(message.cc),
+    orNull(message.replyTo),
+    subject,
+    message.textRef,
+    message.strippedRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+    JSON.stringify(authentication),
+    extra.classification ? JSON.stringify(extra.classification) : null,
+    before.id,
+  )
+  if (changes === 0) return false
+  const { mailboxId } = before
+  unindexMessage(tx, before.id)
+  indexMessage(tx, before.id, { mailboxId, subject, sender: `${from} ${fromAddress}`, body: searchedText(message) })
+  if (fromAddress !== before.fromAddress) {
+    if (before.fromAddress !== '') uncountContact(tx, mailboxId, before.fromAddress)
+    if (fromAddress !== '')
+      countContact(tx, mailboxId, { address: fromAddress, name: nameOf(from), at: before.createdAt })
+  }
+  return true
+}
+
+/** What the columns of a message say that come from its header, or where that says nothing from its envelope. */
+function headerColumns({ message, envelope }: Received) {
+  return {
+    messageId: idOrNull(message.messageId),
+    inReplyTo: idOrNull(message.inReplyTo),
+    references: referencesOf(message.references),
+    subject: headerBound(message.subject),
+    from: headerBound(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
+    // Who wrote without a usable From is known by the envelope alone.
+    fromAddress: headerBound(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
+  }
+}
+
+const joinedReferences = (references: readonly string[]): string | null =>
+  references.length > 0 ? references.join(' ') : null
 
 /** HTML that is read for the search when a message has no text: enough for what is indexed of a newsletter, in some 10 ms. */
 const MOST_HTML_CHARACTERS = 100_000

@@ -5,6 +5,7 @@ import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { attachmentAt, attachmentWire } from '#features/received-parts.ts'
 import { type RawMessage, rawDownload } from '#features/received-raw.ts'
+import { orContentMissing } from '#features/stored-content.ts'
 import { notFound } from '#platform/errors.ts'
 import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
 import { list, one, timeKey } from '#platform/http/envelope.ts'
@@ -169,7 +170,10 @@ export const messageRoutes = (app: App) =>
       ({ actor, params, request }) => {
         const { attachments } = found(app, actor, params).message
         const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n)
-        return streamedDownload(app, request, () => app.content.slices(ref), { contentType, filename })
+        return streamedDownload(app, request, () => orContentMissing(() => app.content.slices(ref)), {
+          contentType,
+          filename,
+        })
       },
       {
         params: ofAttachment,

@@ -54,6 +54,8 @@ export interface MailboxMessage {
   readonly tls: string | null
   readonly authentication: AuthenticationResult | null
   readonly classification: { readonly label: string; readonly confidence: number } | null
+  /** Why it could not be parsed; null: it was, or it was sent. */
+  readonly parseError: string | null
   readonly labels: readonly string[]
   readonly readAt: Millis | null
   readonly leaseToken: Uint8Array | null
@@ -76,7 +78,7 @@ const selectWith = (
   emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
   m.from_header AS fromHeader, m.from_address AS fromAddress, m.to_header AS toHeader, m.cc_header AS ccHeader, m.reply_to AS replyTo, m.subject,
   m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.raw_ref AS rawRef, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp, m.helo, m.tls,
-  m.authentication, m.classification, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
+  m.authentication, m.classification, m.parse_error AS parseError, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
   m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
   FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`
 const SELECT = selectWith('m.attachments')
@@ -87,9 +89,19 @@ const PAGE = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
 
+const UNPARSED =
+  "SELECT m.id, m.uuid, b.account_id AS accountId, b.local_part || '@' || b.domain AS address FROM mailbox_messages m"
+
 const sql = prepared((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
+  unparsed: db.prepare<UnparsedMessage, [number, number]>(
+    `${UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
+     WHERE m.parse_error IS NOT NULL AND m.id > ? AND b.deleted_at IS NULL ORDER BY m.id LIMIT ?`,
+  ),
+  unparsedByUuid: db.prepare<UnparsedMessage, [Uint8Array]>(
+    `${UNPARSED} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND m.parse_error IS NOT NULL AND b.deleted_at IS NULL`,
+  ),
   listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
   all: db.prepare<Row, [number, number, number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
   unread: db.prepare<Row, [number, number, number, number, number]>(
@@ -131,6 +143,22 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   if (!row) throw noSuch('message_not_found', 'message')
   return messageOf(row)
 }
+
+/** A message of which only the header could be read, with what names it to its operator. */
+export interface UnparsedMessage {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly address: string
+}
+
+/** Row ids behind `after` of the messages that could not be parsed, whoever's mailbox they are in. */
+export const unparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
+  sql(db).unparsed.all(after, limit)
+
+/** The message with this public id, if it could not be parsed. */
+export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
+  sql(db).unparsedByUuid.get(uuid) ?? undefined
 
 /** A message by its row id, whoever's mailbox it is in. */
 export function messageById(db: Database, id: number): MailboxMessage | undefined {

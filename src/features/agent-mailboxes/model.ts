@@ -1,7 +1,8 @@
 /** @module Wire shapes of agent mailboxes and what is in them. */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { App } from '#features/app.ts'
-import { attachmentWire, bodyText, cutText, MOST_LISTED } from '#features/received-parts.ts'
+import { attachmentWire, cutText, MOST_LISTED } from '#features/received-parts.ts'
+import { ContentState, contentState, createBodyReader } from '#features/stored-content.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { SLICE_FIELDS } from '#platform/http/slices.ts'
@@ -114,6 +115,12 @@ const MESSAGE_FIELDS = {
       { description: 'Only when the operator has set up automatic classification.' },
     ),
   ),
+  parse_error: Type.Optional(
+    Type.String({
+      description:
+        'Only of a message that could not be parsed: why. Its header fields are here, its bodies and attachments are null and empty, and its raw form has all of it.',
+    }),
+  ),
   source_ip: Nullable(Type.String(), { description: 'Address that the message came from.' }),
   read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: it is unread.' }),
   received_at: Nullable(Timestamp(), { description: 'When the SMTP session brought it; null: it was sent.' }),
@@ -135,6 +142,7 @@ const BODY_FIELDS = {
 export const MessageRecord = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
+  content: ContentState,
   authentication: Nullable(Type.Unknown(), {
     description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, with their details; null: it was sent.',
   }),
@@ -162,6 +170,7 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
   attachments: message.attachments.map(attachmentWire),
   labels: [...message.labels],
   ...(message.classification && { classification: { ...message.classification } }),
+  ...(message.parseError !== null && { parse_error: message.parseError }),
   source_ip: message.sourceIp,
   read_at: isoTimeOrNull(message.readAt),
   received_at: isoTimeOrNull(message.receivedAt),
@@ -170,12 +179,17 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
 
 /** A message with everything. */
 export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
-  const stripped = bodyText(app, message.strippedRef)
+  const bodies = createBodyReader(app)
+  const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
+    bodies.read,
+  )
+  bodies.look(message.attachments.map(({ ref }) => ref))
   return {
     ...messageFields(message, mailbox),
-    text_body: bodyText(app, message.textRef),
+    ...contentState(bodies.isMissing),
+    text_body: text,
     ...(stripped !== null && { text_body_stripped: stripped }),
-    html_body: bodyText(app, message.htmlRef),
+    html_body: html,
     authentication: message.authentication,
   }
 }

@@ -52,6 +52,7 @@ export function mailboxPayload(
       references: message.references,
       thread_id: formatUuid(message.threadUuid),
       ...(message.classification && { classification: message.classification }),
+      ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
       ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
     },

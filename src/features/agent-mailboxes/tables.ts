@@ -87,6 +87,8 @@ export const mailboxMessages = sqliteTable(
     authentication: text('authentication'),
     /** JSON of {label, confidence}; null: not classified. */
     classification: text('classification'),
+    /** Why it could not be parsed, so that it has its header only; null: it was parsed, or sent. */
+    parseError: text('parse_error'),
     /** JSON array. */
     labels: text('labels').notNull(),
     readAt: time('read_at'),
@@ -109,6 +111,8 @@ export const mailboxMessages = sqliteTable(
       .on(t.mailboxId, t.emailId, t.createdAt, t.readAt)
       .where(sql`email_id is null and read_at is not null`),
     index('mailbox_messages_next').on(t.mailboxId, t.leaseExpiresAt).where(sql`email_id is null and acked_at is null`),
+    // The few that `tassis inbound` finds.
+    index('mailbox_messages_unparsed').on(t.id).where(sql`parse_error is not null`),
     index('mailbox_messages_thread').on(t.threadId),
     index('mailbox_messages_message_id').on(t.mailboxId, t.messageId),
   ],

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
+import { orContentMissing } from '#features/stored-content.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, one } from '#platform/http/envelope.ts'
 import { noSuch, One, Timestamp, uuidParam } from '#platform/http/schemas.ts'
@@ -32,7 +33,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     ({ actor, params }) => {
       const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
       if (!email) throw noSuch('email_not_found', 'email')
-      const capture = store.find(email.id)
+      const capture = orContentMissing(() => store.find(email.id))
       if (!capture || isOfService(email)) throw notCaptured()
       return one({
         mail_from: capture.mailFrom,

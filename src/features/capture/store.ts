@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Clock, Millis } from '#platform/clock.ts'
+import { decompressed } from '#platform/content/missing.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
 import { openDatabase, prepared } from '#platform/db/open.ts'
 import { KiB } from '#platform/units.ts'
@@ -198,10 +199,10 @@ export class CaptureStore {
     }
   }
 
-  /** One recipient's capture. */
+  /** One recipient's capture. Throws MissingPart when it is damaged. */
   get(recipientId: number): CapturedMessage | undefined {
     const row = sql(this.db).message.get(recipientId)
-    return row ? { ...row, raw: Bun.zstdDecompressSync(row.raw) } : undefined
+    return row ? { ...row, raw: decompressed(row.raw as Uint8Array<ArrayBuffer>) } : undefined
   }
 
   /** The captures of all accounts, newest first. */

@@ -15,6 +15,7 @@ import { type BounceCategory, classifyReply } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { isExpired, retryDelayMs } from './retry.ts'
+import { holdWithoutContent } from './without-content.ts'
 
 /** What is known of an attempt in hand. */
 export interface AttemptInHand {
@@ -45,6 +46,8 @@ export type Verdict =
     }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
+  /** It waits, without an attempt, until its content is back. */
+  | { readonly kind: 'content_missing' }
   /** It never began: back into the queue without an attempt. */
   | { readonly kind: 'released' }
 
@@ -99,6 +102,8 @@ export function judge(result: AttemptResult): Verdict {
       }
     case 'broken':
       return { kind: 'failed', reason: result.message }
+    case 'content_missing':
+      return result
     case 'aborted':
     case 'dropped':
       return { kind: 'released' }
@@ -178,6 +183,9 @@ export function writeOutcome(
       })
       addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
       return undefined
+    case 'content_missing':
+      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
+      return holdWithoutContent(app, tx, hand)
     case 'released':
       releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
       return releaseAt

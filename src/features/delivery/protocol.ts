@@ -99,6 +99,8 @@ export type AttemptResult =
     }
   /** Our own fault: composing or signing threw. */
   | { readonly kind: 'broken'; readonly message: string }
+  /** A body or attachment is not in the content store. */
+  | { readonly kind: 'content_missing' }
   /** Never began: the Worker drained, or nobody let in the message before it at the same site. */
   | { readonly kind: 'dropped' }
 

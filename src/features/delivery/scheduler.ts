@@ -8,6 +8,7 @@
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
+import { MissingPart } from '#platform/content/read.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
@@ -25,6 +26,7 @@ import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
 import { destinationOf, type Site, Sites } from './sites.ts'
+import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
@@ -118,6 +120,8 @@ export class DeliveryScheduler {
     const { config, log, clock, keys } = this.#app
     const recovered = await recoverInterrupted(this.#app)
     if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean end')
+    // It may have been put back since.
+    await releaseWithoutContent(this.#app)
     this.#pool = createWorkerPool({
       count: config.workers,
       settings: {
@@ -318,12 +322,18 @@ export class DeliveryScheduler {
     } catch (error) {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
+      if (error instanceof MissingPart) return this.#holdWithoutContent(hand)
       this.#app.log.warn(
         { err: error, recipient: hand.recipientId },
         'an email could not be rendered; it is tried again',
       )
       void this.#hands.settle(hand, { kind: 'released' }, undefined)
     }
+  }
+
+  #holdWithoutContent(hand: Hand): void {
+    this.#logAttempt(hand, { kind: 'content_missing' }, undefined)
+    void this.#hands.settle(hand, { kind: 'content_missing' }, undefined)
   }
 
   #failUnbuilt(hand: Hand, error: unknown): void {
@@ -360,6 +370,11 @@ export class DeliveryScheduler {
     }
     if (verdict.kind === 'sent' || verdict.kind === 'released') this.#app.log.debug(facts, verdict.kind)
     else if (verdict.kind === 'failed') this.#app.log.error(facts, verdict.kind)
+    else if (verdict.kind === 'content_missing')
+      this.#app.log.error(
+        facts,
+        'an email waits because its stored content is missing; `tassis check` lists such emails',
+      )
     else this.#app.log.info(facts, verdict.kind)
   }
 

@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
-import { type ContentReader, createContentReader } from '#platform/content/read.ts'
+import { type ContentReader, createContentReader, MissingPart } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { bulkShare } from './bulk-share.ts'
@@ -103,7 +103,8 @@ async function start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }
     line.push(owner, { job, message })
     serve(job.route.site, site)
   } catch (error) {
-    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+    if (error instanceof MissingPart) end(job, { kind: 'content_missing' })
+    else end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
 }
 

@@ -56,14 +56,20 @@ const sql = prepared((db) => ({
  * Lets a waiting recipient wait until `until`, because its account may not send. The first time it is told by a `deferred` event with the reason; as long
  * as the reason stays it is only put off. No attempt is counted. False when it does not wait (any more).
  */
-export function holdForAccount(
-  tx: Tx,
-  at: { recipientId: number; emailId: number; until: Millis; now: Millis },
-  why: string,
-): boolean {
+export const holdForAccount = (tx: Tx, at: Held, why: string): boolean => hold(tx, at, why, `${HELD}${why}`)
+
+/** A recipient, and until when it is held. */
+export interface Held {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly until: Millis
+  readonly now: Millis
+}
+
+/** The same for whatever reason. @param reason as it is stored, by which whoever held it finds it again */
+export function hold(tx: Tx, at: Held, why: string, reason: string): boolean {
   const row = sql(tx.db).waiting.get(at.recipientId)
   if (!row) return false
-  const reason = `${HELD}${why}`
   sql(tx.db).hold.run(at.until, reason, at.recipientId)
   if (row.lastError === reason) return true
   const email = emailOf(tx, at.emailId)

@@ -1,5 +1,6 @@
 /** @module Wire shapes of emails: validation, types, OpenAPI and serialiser at once. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { ContentState } from '#features/stored-content.ts'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { EmailEvent } from '../events/model.ts'
 
@@ -208,6 +209,7 @@ export const EmailDetail = Type.Object({
   ...EMAIL_FIELDS,
   ...ROW_FIELDS,
   ...BODY_FIELDS,
+  content: ContentState,
   delivered_at: Nullable(Timestamp(), 'When a receiving server first accepted it.'),
   recipients: Type.Array(EmailRecipient, { description: 'State of each recipient.' }),
   email: Type.Object(

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
+import { createBodyReader } from '#features/stored-content.ts'
 import { invalid } from '#platform/errors.ts'
 import { dateFields, datesOf } from '#platform/http/date-filter.ts'
 import { list, one, timeKey } from '#platform/http/envelope.ts'
@@ -15,7 +16,7 @@ import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendRe
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
 import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
-import { emailDetailWire, emailRowWire, isOfService } from './wire.ts'
+import { attachmentRefs, emailDetailWire, emailRowWire, isOfService } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -132,14 +133,18 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
         if (!email) throw noSuch('email_not_found', 'email')
         const isHidden = isOfService(email)
-        const body = (ref: number | null) =>
-          ref === null || isHidden ? null : new TextDecoder().decode(app.content.get(ref))
-        const rendered = email.isOfBroadcast ? await renderedBodies(email.id) : undefined
+        const bodies = createBodyReader(app)
+        bodies.look(attachmentRefs(email))
+        // What is rendered is made of them.
+        if (email.isOfBroadcast) bodies.look([email.htmlRef ?? undefined, email.textRef ?? undefined])
+        const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
+        const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
         return one(
           emailDetailWire(email, {
             maxAttempts,
             html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
             text: rendered ? (rendered.text ?? null) : body(email.textRef),
+            isContentMissing: bodies.isMissing,
             events: eventsOfEmail(app, actor.accountId, email.id),
             keys: app.keys,
             accountId: actor.accountId,

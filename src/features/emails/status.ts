@@ -1,7 +1,7 @@
 /**
  * @module The written table of an email's states and moves, and the names of the states as they are stored. Writes nothing. The only writers of `emails.status`
  * and of the recipients' delivery state are the functions of `queue`, `attempt-moves`, `waiting-moves`, `late-moves`, `broadcast-moves`, `account-moves`,
- * `end-mail` and `erase`: each moves by compare-and-set, inside the caller's transaction, with the event and the counters, and ends with `settleEmail`.
+ * `content-moves`, `end-mail` and `erase`: each moves by compare-and-set, inside the caller's transaction, with the event and the counters, and ends with `settleEmail`.
  *
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
  *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)

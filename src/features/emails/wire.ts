@@ -1,5 +1,6 @@
 /** @module From a stored email to what the API returns. Never reads the database; bodies are handed in. */
 
+import { contentState } from '#features/stored-content.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -90,6 +91,7 @@ export function emailDetailWire(
     maxAttempts: number
     html: string | null
     text: string | null
+    isContentMissing: boolean
     events: readonly RecordedEvent[]
     keys: KeyRing
     accountId: number
@@ -100,6 +102,7 @@ export function emailDetailWire(
     ...full,
     to: addresses(email, 'to').join(', '),
     sandbox: email.sandbox,
+    ...contentState(context.isContentMissing),
     delivered_at: isoTimeOrNull(email.deliveredAt),
     recipients: email.recipients.map(recipientWire),
     email: full,
@@ -108,6 +111,10 @@ export function emailDetailWire(
     ),
   }
 }
+
+/** References to the contents of its attachments; one whose content went by its age has none. */
+export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>): (number | undefined)[] =>
+  (JSON.parse(attachments ?? '[]') as { readonly ref?: number }[]).map(({ ref }) => ref)
 
 export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   address: recipient.address,

@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import type { Destination, Received, Report, StoredMessage } from '#features/received.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { isAnswerForPerson } from '#protocols/dsn/parse.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
@@ -47,6 +48,8 @@ export interface DeliveredTo {
 
 export interface Effects {
   readonly mailboxes: readonly DeliveredTo[]
+  /** Public ids of the mailbox messages and inbound emails that it became. */
+  readonly filed: readonly string[]
 }
 
 type DomainDestination = Extract<Destination, { kind: 'domain' }>
@@ -101,14 +104,15 @@ function bounced(
     const result = applyBounce(app, tx, report.report, { recipientId, now })
     if (result.kind === 'early' && prepared.mayWait) throw new TooEarly(result.why)
     if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, result.why)
-  } else if (!saysNothing(message, envelope.mailFrom)) {
-    toOperator(app, tx, 'bounce', [address], received, 'It came to a return path, and is no report that can be read.')
+  } else if (received.problem !== undefined || !saysNothing(message, envelope.mailFrom)) {
+    const what = received.problem ?? 'It is no report that can be read.'
+    toOperator(app, tx, 'bounce', [address], received, `It came to a return path. ${what}`)
   }
 }
 
 /** Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to look at. */
-const saysNothing = (message: StoredMessage | undefined, mailFrom: string): boolean =>
-  message !== undefined && ((message.isAutomatic && mailFrom !== '') || isAnswerForPerson(message, mailFrom))
+const saysNothing = (message: StoredMessage, mailFrom: string): boolean =>
+  (message.isAutomatic && mailFrom !== '') || isAnswerForPerson(message, mailFrom)
 
 function unsubscribed(
   app: App,
@@ -117,8 +121,9 @@ function unsubscribed(
   { received }: Prepared,
 ): void {
   const { message, envelope } = received
-  if (!message) {
-    toOperator(app, tx, 'unsubscribe', [address], received, 'It cannot be parsed.')
+  // Its header is all that counts, unless not even that can be read.
+  if (received.problem !== undefined && message.headers.length === 0) {
+    toOperator(app, tx, 'unsubscribe', [address], received, received.problem)
     return
   }
   const { subject, headers } = message
@@ -144,7 +149,7 @@ function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepar
   const { received, reportProblem, reportRefusal } = prepared
   const { report, envelope } = received
   if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
-  let reason = reportRefusal ?? 'It is addressed to the operator.'
+  let reason = reportRefusal ?? received.problem ?? 'It is addressed to the operator.'
   if (report?.kind === 'feedback') {
     const at = { feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
     const result = applyComplaint(app, tx, report.report, at)
@@ -172,8 +177,8 @@ function toOperator(
     kind,
     envelope,
     rcptTo,
-    from: message?.from ?? null,
-    subject: message?.subject ?? '',
+    from: message.from,
+    subject: message.subject,
     reason,
   })
 }
@@ -193,41 +198,31 @@ function toDomains(
     const found = findMailbox(tx.db, domain, localPart)
     // The domain may have changed hands since RCPT: mail for one account never reaches another.
     const mailbox = found?.domainId === domainId ? found : undefined
-    // What cannot be parsed has nothing that a mailbox could show; it is kept as an inbound email.
-    if (mailbox && received.message) {
+    if (mailbox) {
       mailboxes.set(mailbox.id, mailbox)
       continue
     }
-    const route = mailbox ? undefined : findRoute(tx.db, domainId, localPart)
+    const route = findRoute(tx.db, domainId, localPart)
     const key = `${domainId} ${route?.id ?? ''}`
     const rcptTo = [...(inbound.get(key)?.rcptTo ?? []), address]
     inbound.set(key, { accountId, domainId, routeId: route?.id, rcptTo })
   }
   const { message } = received
-  const delivered = message
-    ? [...mailboxes.values()].map((mailbox) => deliver(app, tx, mailbox, { ...received, message }, classification))
-    : []
-  for (const email of inbound.values()) storeInbound(app, tx, email, received)
+  const delivered = [...mailboxes.values()].map((mailbox) => {
+    const extra = classification ? { classification } : {}
+    return { mailbox, ...deliverToMailbox(app, tx, mailbox, received, extra) }
+  })
+  const stored = [...inbound.values()].map((email) => storeInbound(app, tx, email, received))
   // Mailboxes keep no headers of their own, inbound emails no text without quotes.
   dropContent(app, tx, {
     content: [
-      inbound.size === 0 ? message?.headersRef : undefined,
-      delivered.length === 0 ? message?.strippedRef : undefined,
+      inbound.size === 0 ? message.headersRef : undefined,
+      delivered.length === 0 ? message.strippedRef : undefined,
     ],
   })
   tellOfReports(app, tx, destinations, received, now)
-  return { mailboxes: delivered }
-}
-
-function deliver(
-  app: App,
-  tx: Tx,
-  mailbox: Mailbox,
-  received: Received & { readonly message: StoredMessage },
-  classification: Prepared['classification'],
-): DeliveredTo {
-  const { threadId } = deliverToMailbox(app, tx, mailbox, received, classification ? { classification } : {})
-  return { mailbox, threadId }
+  const filed = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
+  return { mailboxes: delivered, filed: filed.map(formatUuid) }
 }
 
 /** Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own emails they may speak of. */
@@ -238,11 +233,15 @@ function tellOfReports(
   received: Received,
   now: Millis,
 ): void {
+  for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
+    applyTenantReport(app, tx, accountId, received, now)
+}
+
+/** What a report that came to an address of a tenant does to his own emails. */
+export function applyTenantReport(app: App, tx: Tx, accountId: number, received: Received, now: Millis): void {
   const { report, envelope } = received
   const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined
-  for (const accountId of new Set(destinations.map((destination) => destination.accountId))) {
-    if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
-    else if (report?.kind === 'feedback')
-      applyComplaint(app, tx, report.report, { accountId, feedbackLoop, rawRef: envelope.rawRef, now })
-  }
+  if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
+  else if (report?.kind === 'feedback')
+    applyComplaint(app, tx, report.report, { accountId, feedbackLoop, rawRef: envelope.rawRef, now })
 }

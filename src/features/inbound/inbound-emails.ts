@@ -139,6 +139,12 @@ const sql = prepared((db) => ({
   routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
+  // Account by account: the index has those with a status together.
+  unparsed: db.prepare<{ id: number }, [number, number, number]>(
+    `SELECT i.id FROM accounts a CROSS JOIN inbound_emails i INDEXED BY inbound_emails_status ON i.account_id = a.id AND i.status = ?
+     WHERE i.id > ? ORDER BY i.id LIMIT ?`,
+  ),
+  unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -274,6 +280,18 @@ export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: R
     content: [headersRef, textRef, htmlRef, ...attachments.map(({ ref }) => ref)],
     rawMail: [rawRef],
   })
+}
+
+/** Row ids behind `after` of the inbound emails that could not be parsed, whoever's they are. */
+export const unparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
+  sql(db)
+    .unparsed.all(inboundCode('failed'), after, limit)
+    .map(({ id }) => id)
+
+/** The inbound email with this public id, whoever's it is, if it could not be parsed. */
+export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
+  const row = sql(db).unparsedByUuid.get(uuid, inboundCode('failed'))
+  return row ? inboundOf(row) : undefined
 }
 
 /** The inbound email with a row id. */

@@ -1,6 +1,7 @@
 /** @module The wire form of inbound mail. */
 import { type Static, Type } from '@sinclair/typebox'
 import { attachmentWire, type KeptAttachment, MOST_LISTED } from '#features/received-parts.ts'
+import { ContentState } from '#features/stored-content.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -65,6 +66,7 @@ export type InboundRecord = Static<typeof InboundRecord>
 
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
+  content: ContentState,
   text_body: Nullable(Type.String(), {
     description:
       'Plain text, as it was sent; none is made of the HTML. Of more than 2 MiB the beginning; all of it is an attachment.',

@@ -1,6 +1,7 @@
-/** @module What the main thread and the parse Worker say to each other. Types, and how files are named. */
+/** @module What the main thread and the parse Worker say to each other. Types, how files are named, and the answer when a Worker gave none. */
 import type { Report } from '#features/received.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 
@@ -35,7 +36,17 @@ export interface ParsedContent {
 
 export interface ParseAnswer extends ParsedContent {
   readonly authentication: AuthenticationResult
+  /** True: nothing was found wrong with the message; the attempts at it failed, so another one may succeed. */
+  readonly isGivenUp?: boolean
 }
+
+/** Of a message that is stored as it is, because the attempts at parsing it failed. @param problem a sentence */
+export const givenUp = (problem: string): ParseAnswer => ({
+  problem,
+  strippedText: null,
+  authentication: UNKNOWN_AUTHENTICATION,
+  isGivenUp: true,
+})
 
 /** How the files begin that are written for a request: whoever has no use for them finds them by it. */
 export const filePrefix = (id: number): string => `${id}-`

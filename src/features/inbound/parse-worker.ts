@@ -10,6 +10,7 @@ import { slicesOfFrames } from '#platform/content/frames.ts'
 import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
 import { isStorageTrouble } from '#platform/db/commit.ts'
+import { isDatabaseDamage } from '#platform/db/damage.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
@@ -96,11 +97,9 @@ class StorageFailure extends Error {
     super(textOf(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
     // A disk that fails or has no room says nothing of the message; a file that is missing or damaged does.
-    this.isOfRaw = isReading && (DAMAGED.test(this.code ?? '') || !isStorageTrouble(error))
+    this.isOfRaw = isReading && (isDatabaseDamage(error) || !isStorageTrouble(error))
   }
 }
-
-const DAMAGED = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 function guarded<T>(act: () => T, { isReading }: { readonly isReading: boolean }): T {
   try {
@@ -118,15 +117,20 @@ const CLEANED_AFTER_BYTES = 8 * MiB
 
 function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
   const slices = reading(() => open()[Symbol.iterator]())
-  for (let uncleanedBytes = 0; ; ) {
-    const next = reading(() => slices.next())
-    if (next.done) return
-    uncleanedBytes += next.value.length
-    if (uncleanedBytes > CLEANED_AFTER_BYTES) {
-      Bun.gc(true)
-      uncleanedBytes = 0
+  try {
+    for (let uncleanedBytes = 0; ; ) {
+      const next = reading(() => slices.next())
+      if (next.done) return
+      uncleanedBytes += next.value.length
+      if (uncleanedBytes > CLEANED_AFTER_BYTES) {
+        Bun.gc(true)
+        uncleanedBytes = 0
+      }
+      yield next.value
     }
-    yield next.value
+  } finally {
+    // Closes the file when the reader stops before its end, as everyone does who only wants the header.
+    slices.return?.()
   }
 }
 

@@ -17,6 +17,7 @@ import type { App } from '../app.ts'
 import {
   type FromParseWorker,
   filePrefix,
+  givenUp,
   type ParseAnswer,
   type ParsedContent,
   type ParseRequest,
@@ -216,7 +217,7 @@ function createLane(app: ParserNeeds, { filesFolder, newWorker, nextId }: Shared
       if (!dead.isReady) guilty.reject(new ParserUnavailable(`the parse worker could not be started: ${reason}`))
       // Whoever was tried alone has no others.
       else if (others.length > 0) waiting.unshift({ ...guilty, isSuspect: true })
-      else guilty.resolve({ problem, strippedText: null, authentication: UNKNOWN_AUTHENTICATION })
+      else guilty.resolve(givenUp(problem))
     }
     pump()
   }

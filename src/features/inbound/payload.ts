@@ -1,6 +1,6 @@
 /** @module What webhooks are told of an inbound email. Made of what is stored, so that every attempt sends the same body. */
 import type { App } from '#features/app.ts'
-import { bodyText } from '#features/received-parts.ts'
+import { contentState, createBodyReader } from '#features/stored-content.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findInbound, type InboundEmail } from './inbound-emails.ts'
@@ -21,8 +21,9 @@ export function inboundPayload(
 ): Record<string, unknown> | undefined {
   const email = findInbound(app.db, accountId, inboundUuid)
   if (!email) return undefined
-  const text = cut(bodyText(app, email.textRef))
-  const html = cut(bodyText(app, email.htmlRef))
+  const bodies = createBodyReader(app)
+  const text = cut(bodies.read(email.textRef))
+  const html = cut(bodies.read(email.htmlRef))
   return {
     inbound_email_id: formatUuid(email.uuid),
     domain: email.domain,
@@ -31,6 +32,7 @@ export function inboundPayload(
     subject: email.subject,
     text_body: text.body,
     html_body: html.body,
+    ...contentState(bodies.isMissing),
     ...((text.isCut || html.isCut) && { truncated: true }),
     attachments: email.attachments.map((attachment, index) => ({
       ...inboundAttachmentWire(attachment, index),

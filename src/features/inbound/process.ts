@@ -3,21 +3,26 @@
  * out of the queue. What a crash interrupts is processed again from the beginning; nothing of it had happened.
  *
  * taken (row in the queue) → begun (attempt counted) → applied (row gone)
+ *
+ * A message that cannot be parsed is applied all the same, with its header and its raw form.
  */
 import type { App } from '#features/app.ts'
 import type { Destination, Envelope, Received, Refusal } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
 import { isStorageTrouble } from '#platform/db/commit.ts'
+import { isDatabaseDamage } from '#platform/db/damage.ts'
 import type { Owner } from '#platform/queue/fair-queue.ts'
-import { MiB, minutes, seconds } from '#platform/units.ts'
-import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { startOf } from '#protocols/mime/source.ts'
 import { autoRespond } from '../agent-mailboxes/auto-responder.ts'
 import { classify } from '../agent-mailboxes/classify.ts'
 import { findMailbox } from '../agent-mailboxes/deliver.ts'
 import { dropContent } from '../content/garbage.ts'
 import { refusalOfReport } from '../reports/store.ts'
 import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
-import { createParser, type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
+import { givenUp } from './parse-protocol.ts'
+import { type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
 import {
   isLarge,
   LARGE_MESSAGE_BYTES,
@@ -27,7 +32,16 @@ import {
   ReceiptQueue,
   sourceNetworkOf,
 } from './receipt-queue.ts'
-import { beginReceipt, endReceipt, findReceipt, type Receipt, receiptsAfter, takeBackReceipt } from './receipts.ts'
+import {
+  beginAttempt,
+  deathsAlone,
+  endReceipt,
+  findReceipt,
+  isSuspect,
+  type Receipt,
+  receiptsAfter,
+  uncountAttempt,
+} from './receipts.ts'
 import { release, storeParts, storeReport } from './store-parts.ts'
 
 /** Messages in hand at the same time: most of it is waiting for DNS. */
@@ -61,8 +75,10 @@ const queueFull: Refusal = {
 const READ_BATCH_SIZE = 500
 /** Of the messages in hand, which wait for DNS of strangers, the last ones are for networks that have none there. */
 const RESERVED_HANDS = MOST_AT_ONCE / 4
-/** A message with which the process died so often is stored without being looked into. */
-const MOST_ATTEMPTS = 3
+/** A message with which alone in hand the process died so often is given up: stored with its header only. */
+const MAX_DEATHS_ALONE = 3
+/** A message that killed the process so often, even though it was only to be stored, is stored without its header too. */
+const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
 /** A message whose raw form could not be read so often is stored without it. */
 const MOST_READS = 5
 /** A message that failed so often, though storage worked, is stored without being looked into. */
@@ -77,6 +93,8 @@ const MOST_EARLY = 1000
 /** While so many wait for another try, nothing new is begun: it is not the messages that fail. */
 const MOST_RESTING = 32
 const STOP_GRACE_MS = seconds(8)
+/** Of the header of a message that cannot be parsed. */
+const MAX_HEADER_BYTES = 64 * KiB
 
 export class InboundProcessor {
   readonly #app: App
@@ -111,8 +129,8 @@ export class InboundProcessor {
   readonly #faults = new Map<number, number>()
   /** How often the raw form of a receipt could not be read. */
   readonly #unreadable = new Map<number, number>()
-  /** Receipts whose attempt was counted in this run. */
-  readonly #begun = new Set<number>()
+  /** Receipts whose attempt is counted now, as they were before it. */
+  readonly #begun = new Map<number, Receipt>()
   #timer: Timer | undefined
   #isSuspectInHand = false
   #isStopping = false
@@ -121,8 +139,7 @@ export class InboundProcessor {
   readonly #waits = new Set<() => void>()
   #stopListening = () => {}
 
-  /** @param parser in place of the Worker, for tests */
-  constructor(app: App, parser: Parser = createParser(app)) {
+  constructor(app: App, parser: Parser) {
     this.#app = app
     this.#parser = parser
   }
@@ -161,21 +178,21 @@ export class InboundProcessor {
     await Promise.all(this.#running)
     grace.cancel()
     this.#close()
-    await this.#takeBack()
+    await this.#uncount([...this.#begun.keys()])
   }
 
-  /** An end in order is nobody's fault: what is still in the queue was not tried. */
-  async #takeBack(): Promise<void> {
-    if (this.#begun.size === 0) return
+  /** An attempt that ends without the death of the process says nothing against a message, however it ended. */
+  async #uncount(ids: readonly number[]): Promise<void> {
+    const begun = ids.map((id) => this.#begun.get(id)).filter((receipt) => receipt !== undefined)
+    if (begun.length === 0) return
     try {
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const id of this.#begun) takeBackReceipt(tx, id)
+        for (const receipt of begun) uncountAttempt(tx, receipt)
       })
+      for (const { id } of begun) this.#begun.delete(id)
     } catch (error) {
-      this.#app.log.warn(
-        { err: error },
-        'attempts at received messages stay counted, though the service ended in order',
-      )
+      // They are still in `#begun`: the next failure or the end of the service tries again.
+      this.#app.log.warn({ err: error }, 'attempts at received messages stay counted: their end could not be stored')
     }
   }
 
@@ -208,8 +225,8 @@ export class InboundProcessor {
     this.#hasUnread = receipts.length === capacity
     for (const receipt of receipts) {
       const { id, sizeBytes, attempts } = receipt
-      const queued = { id, sizeBytes, owner: ownerOf(receipt) }
-      if (attempts > 0) this.#suspects.push(queued)
+      const queued = { id, sizeBytes, attempts, owner: ownerOf(receipt) }
+      if (isSuspect(receipt)) this.#suspects.push(queued)
       else this.#queue.push(queued)
       this.#countWaiting(networkOfOwner(queued.owner), 1)
       this.#lastRead = id
@@ -217,7 +234,7 @@ export class InboundProcessor {
   }
 
   #next(): QueuedReceipt | undefined {
-    if (this.#suspects.length > 0) return this.#inHand === 0 ? this.#suspects.shift() : undefined
+    if (this.#suspects.length > 0) return this.#inHand === 0 ? this.#nextSuspect() : undefined
     if (this.#isSuspectInHand) return undefined
     const again = this.#again.findIndex((receipt) => this.#hasRoom(isLarge(receipt)))
     if (again !== -1) return this.#again.splice(again, 1)[0]
@@ -226,6 +243,14 @@ export class InboundProcessor {
       (this.#hasRoom(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
       (this.#hasRoom(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
     )
+  }
+
+  /** Who has been alone at the fewest deaths: several kills of the process then never meet the same innocent message, and a guilty one comes last. */
+  #nextSuspect(): QueuedReceipt | undefined {
+    let next = 0
+    for (const [index, { attempts }] of this.#suspects.entries())
+      if (attempts < (this.#suspects[next]?.attempts ?? 0)) next = index
+    return this.#suspects.splice(next, 1)[0]
   }
 
   readonly #mayBegin = (owner: Owner): boolean =>
@@ -247,13 +272,13 @@ export class InboundProcessor {
   }
 
   /** One that fails again and again waits longer each time, and holds nobody else up. */
-  #rest(receipt: QueuedReceipt, { isSuspect }: { readonly isSuspect: boolean }, waiting = this.#resting): void {
+  #rest(receipt: QueuedReceipt, waiting = this.#resting): void {
     const failures = (this.#failures.get(receipt.id) ?? 0) + 1
     this.#failures.set(receipt.id, failures)
     const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS)
     const timer = this.#app.clock.after(delayMs, () => {
       waiting.delete(receipt.id)
-      if (isSuspect) this.#suspects.push(receipt)
+      if (isSuspect(receipt)) this.#suspects.push(receipt)
       else this.#again.push(receipt)
       this.#pump()
     })
@@ -274,12 +299,12 @@ export class InboundProcessor {
 
   #background(queued: QueuedReceipt, receipt: Receipt): void {
     const { sizeBytes } = queued
-    const isSuspect = receipt.attempts > 0
+    const isAlone = isSuspect(queued)
     const hands = this.#hands[isLarge(queued) ? 'large' : 'small']
     const network = networkOfOwner(queued.owner)
     this.#inHand++
     this.#inHandOf.set(network, (this.#inHandOf.get(network) ?? 0) + 1)
-    this.#isSuspectInHand = isSuspect
+    this.#isSuspectInHand = isAlone
     hands.bytes += sizeBytes
     hands.unparsed++
     hands.unparsedBytes += sizeBytes
@@ -295,17 +320,19 @@ export class InboundProcessor {
       this.#queue.charge(queued, parseMs)
       this.#pump()
     })
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
         if (this.#isStopping) return
-        if (error instanceof TooEarly) return this.#rest(queued, { isSuspect }, this.#early)
+        await this.#uncount([receipt.id])
+        if (this.#isStopping) return
+        if (error instanceof TooEarly) return this.#rest(queued, this.#early)
         this.#app.log.error(
           { err: error, receipt: receipt.id },
           'a received message could not be processed; it is tried again',
         )
         // Only when storage fails do the others wait: they would fail as well.
-        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(queued, { isSuspect })
+        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(queued)
         this.#faults.set(receipt.id, (this.#faults.get(receipt.id) ?? 0) + 1)
-        this.#rest(queued, { isSuspect }, this.#faulty)
+        this.#rest(queued, this.#faulty)
       })
       .finally(() => {
         parsed()
@@ -314,7 +341,7 @@ export class InboundProcessor {
         if (left > 0) this.#inHandOf.set(network, left)
         else this.#inHandOf.delete(network)
         hands.bytes -= sizeBytes
-        if (isSuspect) this.#isSuspectInHand = false
+        if (isAlone) this.#isSuspectInHand = false
         this.#running.delete(work)
         this.#pump()
       })
@@ -323,7 +350,7 @@ export class InboundProcessor {
 
   async #process(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<void> {
     const destinations = JSON.parse(receipt.destinations) as Destination[]
-    const answer = await this.#untilClosed(this.#isGivenUp(receipt) ? givenUp() : this.#parse(receipt, onParsed))
+    const answer = await this.#untilClosed(this.#parse(receipt, onParsed))
     // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
     try {
@@ -335,7 +362,7 @@ export class InboundProcessor {
   }
 
   /** What fails again and again, though storage works, is kept without being looked into. */
-  #isGivenUp({ id }: Receipt): boolean {
+  #hasFailedOften({ id }: Receipt): boolean {
     return (this.#faults.get(id) ?? 0) >= MOST_FAULTS
   }
 
@@ -349,6 +376,13 @@ export class InboundProcessor {
       return applyEffects(app, tx, destinations, ready)
     })
     this.#countWaiting(sourceNetworkOf(receipt.sourceIp), -1)
+    if (answer.isGivenUp)
+      app.log.error(
+        { receipt: receipt.id, messages: effects.filed, problem: answer.problem },
+        effects.filed.length > 0
+          ? 'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again'
+          : 'a received message was given up: it is in `tassis mail list`, and `tassis mail retry` processes it again',
+      )
     for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)
     await this.#respond(effects, ready.received)
   }
@@ -368,17 +402,12 @@ export class InboundProcessor {
 
   async #parse(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
     const app = this.#app
-    if (receipt.attempts >= MOST_ATTEMPTS)
-      return {
-        problem: 'The service ended several times while it was parsed.',
-        strippedText: null,
-        authentication: UNKNOWN_AUTHENTICATION,
-      }
-    // Once in a run: what could not be stored is no fault of the message.
     if (!this.#begun.has(receipt.id)) {
-      await app.commit.writeFromReserve((tx) => beginReceipt(tx, receipt.id))
-      this.#begun.add(receipt.id)
+      await app.commit.writeFromReserve((tx) => beginAttempt(tx, receipt))
+      this.#begun.set(receipt.id, receipt)
     }
+    if (deathsAlone(receipt) >= MAX_DEATHS_ALONE) return givenUp('The service ended several times while it was parsed.')
+    if (this.#hasFailedOften(receipt)) return givenUp('It could not be processed; the log of the service says why.')
     try {
       const request = {
         rawRef: receipt.rawRef,
@@ -397,17 +426,12 @@ export class InboundProcessor {
       const reads = (this.#unreadable.get(receipt.id) ?? 0) + 1
       this.#unreadable.set(receipt.id, reads)
       if (this.#isStopping || reads < MOST_READS) throw error
-      this.#app.log.error({ err: error, receipt: receipt.id }, 'a received message is stored without its raw form')
-      return {
-        problem: 'The raw message cannot be read.',
-        strippedText: null,
-        authentication: UNKNOWN_AUTHENTICATION,
-      }
+      return givenUp('The raw message cannot be read.')
     }
   }
 
   #authenticationMs(receipt: Receipt): number {
-    if (receipt.attempts > 0) return ALONE_AUTHENTICATION_MS
+    if (isSuspect(receipt)) return ALONE_AUTHENTICATION_MS
     const ms = Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
     return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
@@ -429,7 +453,12 @@ export class InboundProcessor {
       (this.#failures.get(receipt.id) ?? 0) < MOST_EARLY_TRIES &&
       destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
-    const message = answer.message && (await storeParts(app, answer, isForTenants))
+    const message = await storeParts(
+      app,
+      answer.message ?? (await this.#headerOf(receipt)),
+      answer.strippedText,
+      isForTenants,
+    )
     const aggregate = answer.report?.kind === 'aggregate' ? answer.report.report : undefined
     const reportRefusal = aggregate && refusalOfReport(app, aggregate, app.eventTime())
     const report = aggregate && reportRefusal === undefined ? await storeReport(app, aggregate) : undefined
@@ -443,22 +472,29 @@ export class InboundProcessor {
     const isForMailbox = destinations.some(
       (to) => to.kind === 'domain' && findMailbox(app.db, partsOf(to.address).domain, partsOf(to.address).localPart),
     )
-    const classification = message && isForMailbox ? await classify(app, message) : undefined
+    const classification = answer.message && isForMailbox ? await classify(app, message) : undefined
     return { received, report, reportRefusal, reportProblem: answer.reportProblem, classification, mayWait }
+  }
+
+  /** What is shown of a message that cannot be parsed: its header, as far as it can be read. Throws only for passing trouble with the storage. */
+  async #headerOf(receipt: Receipt): Promise<ParsedMessage> {
+    const { rawRef, mailFrom } = receipt
+    // Loaded here: the main thread parses nothing else.
+    const { parseHeader } = await import('#protocols/mime/parse.ts')
+    try {
+      if (deathsAlone(receipt) < MAX_DEATHS_OVER_HEADER)
+        return parseHeader(startOf({ slices: () => this.#app.rawMail.slices(rawRef) }, MAX_HEADER_BYTES), { mailFrom })
+    } catch (error) {
+      if (isStorageTrouble(error) && !isDatabaseDamage(error)) throw error
+      this.#app.log.warn({ err: error, receipt: receipt.id }, 'the header of a received message cannot be read')
+    }
+    return parseHeader(new Uint8Array(), { mailFrom })
   }
 
   /** A crash here loses an automatic answer, and never sends one twice. */
   async #respond({ mailboxes }: Effects, received: Received): Promise<void> {
-    const { message } = received
-    if (!message) return
-    for (const { mailbox, threadId } of mailboxes)
-      await autoRespond(this.#app, mailbox, { ...received, message }, threadId)
+    // What a message says of itself further below may be that nobody should answer it.
+    if (received.problem !== undefined) return
+    for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
   }
 }
-
-const givenUp = (): Promise<ParseAnswer> =>
-  Promise.resolve({
-    problem: 'It could not be processed; the log of the service says why.',
-    strippedText: null,
-    authentication: UNKNOWN_AUTHENTICATION,
-  })

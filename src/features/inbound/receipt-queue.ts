@@ -19,6 +19,8 @@ const BYTES_PER_MS = 64 * KiB
 export interface QueuedReceipt {
   readonly id: number
   readonly sizeBytes: number
+  /** As in the receipt when it was read. */
+  readonly attempts: number
   /** Who takes turns: network and account. */
   readonly owner: string
 }

@@ -31,8 +31,7 @@ const sql = prepared((db) => ({
     `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
      received_at AS receivedAt FROM inbound_receipts WHERE id = ?`,
   ),
-  begin: db.prepare('UPDATE inbound_receipts SET attempts = attempts + 1 WHERE id = ?'),
-  takeBack: db.prepare('UPDATE inbound_receipts SET attempts = attempts - 1 WHERE id = ?'),
+  setAttempts: db.prepare('UPDATE inbound_receipts SET attempts = ? WHERE id = ?'),
   end: db.prepare('DELETE FROM inbound_receipts WHERE id = ?'),
   waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
 }))
@@ -45,14 +44,32 @@ export const receiptsAfter = (db: Database, id: number, limit: number): WaitingR
 
 export const findReceipt = (db: Database, id: number): Receipt | undefined => sql(db).byId.get(id) ?? undefined
 
-/** Counts an attempt. */
-export function beginReceipt(tx: Tx, id: number): void {
-  sql(tx.db).begin.run(id)
+/**
+ * A message that was in hand together with others when the process died has this: it may have been its fault, so it is tried alone. Every attempt alone
+ * adds one, which only the death of the process leaves standing.
+ */
+const TRIED_WITH_OTHERS = 1
+
+/** Of a message that is processed again because its operator asks: alone, and the first death over it is the last. */
+export const LAST_ATTEMPT = TRIED_WITH_OTHERS + 2
+
+type Attempted = Pick<Receipt, 'id' | 'attempts'>
+
+/** Whether the process died while the message was in hand: then it is processed alone. */
+export const isSuspect = ({ attempts }: Pick<Receipt, 'attempts'>): boolean => attempts >= TRIED_WITH_OTHERS
+
+/** How often the process died while nothing but this message was in hand. */
+export const deathsAlone = ({ attempts }: Pick<Receipt, 'attempts'>): number =>
+  Math.max(0, attempts - TRIED_WITH_OTHERS)
+
+/** Records that a message is in hand, for the next run to see if this one dies: among others, or alone when it is a suspect. */
+export function beginAttempt(tx: Tx, { id, attempts }: Attempted): void {
+  sql(tx.db).setAttempts.run(attempts + 1, id)
 }
 
-/** An attempt that was none. */
-export function takeBackReceipt(tx: Tx, id: number): void {
-  sql(tx.db).takeBack.run(id)
+/** Undoes `beginAttempt`: the attempt ended without the death of the process. @param receipt as it was before */
+export function uncountAttempt(tx: Tx, { id, attempts }: Attempted): void {
+  sql(tx.db).setAttempts.run(attempts, id)
 }
 
 /** Takes a message that was processed out of the queue; throws when it is not there. */

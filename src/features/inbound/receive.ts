@@ -1,6 +1,7 @@
 /** @module Takes a message from the listener: on disk first, with its row in the queue, then it may be answered with 250. */
 import type { App } from '#features/app.ts'
 import type { TakenMessage } from '#features/received.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { insufficientStorage } from '#platform/errors.ts'
@@ -8,9 +9,33 @@ import { referTo } from '../content/garbage.ts'
 
 const sql = prepared((db) => ({
   insert: db.prepare(
-    `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, tls, raw_ref, size_bytes, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, tls, raw_ref, size_bytes, received_at, attempts)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
 }))
+
+/** A message whose raw form is stored. */
+interface StoredRaw extends Omit<TakenMessage, 'content'> {
+  readonly rawRef: number
+  readonly receivedAt: Millis
+}
+
+/** Puts a message into the queue. @param attempts as in the receipt */
+export function enqueue(app: App, tx: Tx, message: StoredRaw, attempts = 0): void {
+  const { mailFrom, destinations, sourceIp, helo, tls, rawRef, sizeBytes, receivedAt } = message
+  sql(tx.db).insert.run(
+    mailFrom,
+    JSON.stringify(destinations),
+    sourceIp,
+    helo,
+    tls,
+    rawRef,
+    sizeBytes,
+    receivedAt,
+    attempts,
+  )
+  tx.afterCommit(() => app.mailReceived.emit())
+}
 
 /**
  * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage says otherwise; then nothing
@@ -25,18 +50,6 @@ export async function receiveMessage(app: App, message: TakenMessage): Promise<v
       ? (await app.rawMail.put([content.bytes], now))[0]
       : await app.rawMail.adopt({ path: content.path, hash: content.hash, sizeBytes }, now)
   if (rawRef === undefined) throw new Error('a raw message was not stored')
-  const write = (tx: Tx): void => {
-    sql(tx.db).insert.run(
-      message.mailFrom,
-      JSON.stringify(message.destinations),
-      message.sourceIp,
-      message.helo,
-      message.tls,
-      rawRef,
-      sizeBytes,
-      app.eventTime(),
-    )
-    tx.afterCommit(() => app.mailReceived.emit())
-  }
+  const write = (tx: Tx): void => enqueue(app, tx, { ...message, rawRef, receivedAt: app.eventTime() })
   await referTo(app, { rawMail: [rawRef] }, () => app.commit.write(write))
 }

@@ -3,8 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
-import { attachmentAt, bodyText } from '#features/received-parts.ts'
+import { attachmentAt } from '#features/received-parts.ts'
 import { rawDownload } from '#features/received-raw.ts'
+import { contentState, createBodyReader, orContentMissing } from '#features/stored-content.ts'
 import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
 import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
@@ -62,13 +63,16 @@ export const inboundRoutes = (app: App) => {
       '/:id',
       ({ actor, params }) => {
         const email = found(actor.accountId, params.id)
-        const headers = bodyText(app, email.headersRef)
+        const bodies = createBodyReader(app)
+        const [headers, text, html] = [email.headersRef, email.textRef, email.htmlRef].map(bodies.read)
+        bodies.look(email.attachments.map(({ ref }) => ref))
         return one({
           ...inboundWire(email, actor.accountUuid),
-          text_body: bodyText(app, email.textRef),
-          html_body: bodyText(app, email.htmlRef),
+          ...contentState(bodies.isMissing),
+          text_body: text ?? null,
+          html_body: html ?? null,
           raw_headers:
-            headers === null ? null : headersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
+            headers == null ? null : headersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
         })
       },
       {
@@ -134,7 +138,10 @@ export const inboundRoutes = (app: App) => {
       ({ actor, params, request }) => {
         const { attachments } = found(actor.accountId, params.id)
         const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n ?? '')
-        return streamedDownload(app, request, () => app.content.slices(ref), { contentType, filename })
+        return streamedDownload(app, request, () => orContentMissing(() => app.content.slices(ref)), {
+          contentType,
+          filename,
+        })
       },
       {
         params: attachmentParams,

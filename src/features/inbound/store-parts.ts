@@ -2,9 +2,8 @@
 import type { App } from '#features/app.ts'
 import type { StoredMessage } from '#features/received.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import type { WholeFile } from '#protocols/mime/parsed.ts'
+import type { ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
 import type { AggregateReport } from '#protocols/reports/report.ts'
-import type { ParseAnswer } from './parser.ts'
 
 /** The message was answered with 250. */
 const ACCEPTED = { mayUseReserve: true }
@@ -20,10 +19,10 @@ const GROUP_BYTES = 1 * MiB
  */
 export async function storeParts(
   app: ContentApp,
-  { message, strippedText }: ParseAnswer,
+  message: ParsedMessage,
+  strippedText: string | null,
   isForTenants: boolean,
-): Promise<StoredMessage | undefined> {
-  if (!message) return undefined
+): Promise<StoredMessage> {
   const { attachments, ...rest } = message
   if (!isForTenants)
     return {

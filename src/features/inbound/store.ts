@@ -1,16 +1,16 @@
 /** @module Writes an inbound email: its row, its total, and the event that webhooks are told by. Inside the transaction of its processing. */
 import type { App } from '#features/app.ts'
-import type { Envelope, Received } from '#features/received.ts'
+import type { Envelope, Received, StoredMessage } from '#features/received.ts'
 import { headerBound, keptAttachment } from '#features/received-parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { MiB, minutes } from '#platform/units.ts'
 import { dropContent } from '../content/garbage.ts'
 import { count, record } from '../events/record.ts'
 import { eraseInbound } from './erase.ts'
-import { countInbound } from './inbound-emails.ts'
+import { countInbound, type InboundEmail } from './inbound-emails.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
 
 export interface NewInbound {
@@ -39,6 +39,13 @@ const sql = prepared((db) => ({
        spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
+  // An email of a route has an event.
+  amend: db.prepare(
+    `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ? WHEN webhook_delivered_at IS NOT NULL THEN ? ELSE ? END,
+       from_address = ?, to_addresses = ?, from_header = ?, to_header = ?, cc_header = ?, subject = ?, message_id = ?, headers_ref = ?, text_ref = ?,
+       html_ref = ?, attachments = ?, spf_result = ?, authentication = ?, error_message = NULL, updated_at = ?
+     WHERE id = ? AND status = ?`,
+  ),
   unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
     `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
      WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
@@ -56,17 +63,17 @@ const MOST_TO_ADDRESSES = 100
 const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
 /**
- * Stores a received message for one route of one domain. Returns false when the domain is gone, and when no route
+ * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and when no route
  * matches and the message alone is larger than all such mail may be.
  */
-export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): boolean {
+export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): UuidBytes | undefined {
   const { envelope, message, problem, authentication } = received
   const domain = sql(tx.db).domain.get(to.domainId)
   if (!domain) {
     drop(app, tx, received)
     const facts = droppedFacts(to, envelope)
     tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
-    return false
+    return undefined
   }
   if (to.routeId === undefined) {
     const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
@@ -77,13 +84,13 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     }
     if (isTooLarge) {
       drop(app, tx, received)
-      return false
+      return undefined
     }
   }
   const uuid = newUuid()
   const now = app.eventTime()
   const isRouted = to.routeId !== undefined
-  const status: InboundStatus = message === undefined ? 'failed' : isRouted ? 'received' : 'no_route'
+  const status: InboundStatus = problem !== undefined ? 'failed' : isRouted ? 'received' : 'no_route'
   const seq = isRouted
     ? record(tx, {
         accountId: to.accountId,
@@ -105,17 +112,7 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     envelope.sourceIp,
     envelope.helo,
     envelope.tls,
-    bound(message?.fromAddresses[0]),
-    JSON.stringify((message?.toAddresses ?? []).slice(0, MOST_TO_ADDRESSES)),
-    bound(message?.from),
-    bound(message?.to),
-    bound(message?.cc),
-    bound(message?.subject) ?? '',
-    message?.messageId ?? null,
-    message?.headersRef ?? null,
-    message?.textRef ?? null,
-    message?.htmlRef ?? null,
-    JSON.stringify((message?.attachments ?? []).map(keptAttachment)),
+    ...messageColumns(message),
     envelope.rawRef,
     envelope.sizeBytes,
     authentication.spf,
@@ -127,8 +124,45 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     now,
   )
   countInbound(tx, to.accountId, 1)
+  return uuid
+}
+
+/**
+ * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no second event tells of it. False when
+ * it is gone, or was amended meanwhile.
+ */
+export function amendInbound(app: App, tx: Tx, before: InboundEmail, { message, authentication }: Received): boolean {
+  const { changes } = sql(tx.db).amend.run(
+    inboundCode('no_route'),
+    inboundCode('delivered'),
+    inboundCode('received'),
+    ...messageColumns(message),
+    authentication.spf,
+    JSON.stringify(authentication),
+    app.eventTime(),
+    before.id,
+    inboundCode('failed'),
+  )
+  if (changes === 0) return false
+  dropContent(app, tx, { content: [before.headersRef] })
   return true
 }
+
+/** The columns from `from_address` to `attachments`. */
+const messageColumns = (message: StoredMessage) =>
+  [
+    bound(message.fromAddresses[0]),
+    JSON.stringify(message.toAddresses.slice(0, MOST_TO_ADDRESSES)),
+    bound(message.from),
+    bound(message.to),
+    bound(message.cc),
+    bound(message.subject) ?? '',
+    message.messageId,
+    message.headersRef,
+    message.textRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+  ] as const
 
 /** Drops the oldest messages of a domain without a route, as many as a message of a size needs; returns how many. */
 function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
@@ -161,7 +195,7 @@ function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
 }
 
 function drop(app: App, tx: Tx, { envelope, message }: Received): void {
-  const { headersRef, textRef, htmlRef, strippedRef, attachments = [] } = message ?? {}
+  const { headersRef, textRef, htmlRef, strippedRef, attachments } = message
   dropContent(app, tx, {
     content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
     rawMail: [envelope.rawRef],

@@ -18,7 +18,7 @@ export const inboundReceipts = sqliteTable('inbound_receipts', {
   /** The message as it came, in the store of raw messages. */
   rawRef: integer('raw_ref').notNull(),
   sizeBytes: integer('size_bytes').notNull(),
-  /** How often its processing was begun. */
+  /** What was in hand when the process died: 1 with others, and one more for each time alone (`receipts.ts`). */
   attempts: integer('attempts').notNull().default(ZERO),
   receivedAt: time('received_at').notNull(),
 })

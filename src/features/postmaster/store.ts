@@ -192,6 +192,13 @@ export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   })
 }
 
+/** Takes a message out of the operator's mail for whoever processes it again, and so has its content from now on. Throws 404 for an id that none has. */
+export function takeOperatorMail(tx: Tx, id: string): OperatorMail {
+  const mail = findOperatorMail(tx.db, id)
+  sql(tx.db).delete.run(mail.uuid)
+  return mail
+}
+
 /** Lets go of the messages of deleted rows; returns how many rows they were. */
 function letGo(app: App, tx: Tx, deleted: readonly Deleted[]): number {
   dropContent(app, tx, { rawMail: deleted.map(({ rawRef }) => rawRef) })

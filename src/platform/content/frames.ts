@@ -1,5 +1,6 @@
 /** @module Reads files that are rows of zstd frames (RFC 8878 §3.1) frame by frame, so that a large part is never in memory as a whole. */
 import { closeSync, openSync, readSync } from 'node:fs'
+import { DamagedPart, decompressed } from './missing.ts'
 
 /** Of a frame, compressed; those of the listener, of `part-file.ts` and of the store have at most 128 KiB of content. A larger one is read with all that follows. */
 const LARGEST_FRAME_BYTES = 256 * 1024
@@ -32,13 +33,13 @@ export function* slicesOfFrames(path: string, skipBytes = 0): Generator<Uint8Arr
           leftBytes -= contentBytes
           continue
         }
-        const content = Bun.zstdDecompressSync(frame)
+        const content = decompressed(frame)
         const slice = content.subarray(leftBytes)
         leftBytes = Math.max(0, leftBytes - content.length)
         if (slice.length > 0) yield slice
       }
       if (isAtEnd && from === filled) return
-      if (isAtEnd) throw new Error('a content file is damaged')
+      if (isAtEnd) throw new DamagedPart()
       if (from === 0) {
         const larger = new Uint8Array(buffer.length * 2)
         larger.set(buffer)
@@ -61,7 +62,7 @@ const RUN_LENGTH_BLOCK = 1
 export function frameLength(bytes: Uint8Array): number | undefined {
   if (bytes.length < 5) return undefined
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  if (view.getUint32(0, true) !== MAGIC) throw new Error('a content file is damaged')
+  if (view.getUint32(0, true) !== MAGIC) throw new DamagedPart()
   const descriptor = view.getUint8(4)
   let at = sizeOffset(descriptor) + sizeFieldBytes(descriptor)
   for (let isLast = false; !isLast; ) {

@@ -4,8 +4,12 @@
 import type { Database } from 'bun:sqlite'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDatabaseDamage } from '../db/damage.ts'
 import { openReadOnly, prepared } from '../db/open.ts'
 import { slicesOfFrames } from './frames.ts'
+import { DamagedPart, decompressed, MissingPart } from './missing.ts'
+
+export { MissingPart } from './missing.ts'
 
 /** `gone`: the part was removed, and its row keeps the id from being given again. */
 export const ENCODING = { raw: 0, zstd: 1, file: 2, gone: 3 } as const
@@ -31,18 +35,11 @@ export function monthOfName(name: string): number | undefined {
 export const partFile = (folder: string, month: number, hash: Uint8Array): string =>
   join(folder, monthName(month), `${hash.toHex()}.zst`)
 
-/** A reference leads nowhere: its month was dropped, or its file is gone. Any other error of a read is trouble with the disk or a bug. */
-export class MissingPart extends Error {
-  constructor() {
-    super('content part is missing')
-    this.name = 'MissingPart'
-  }
-}
-
 const sql = prepared((db) => ({
   get: db.prepare<{ hash: Uint8Array; encoding: number; data: Uint8Array | null }, [number]>(
     'SELECT hash, encoding, data FROM parts WHERE id = ?',
   ),
+  head: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
 }))
 
 export interface ContentReader {
@@ -53,6 +50,8 @@ export interface ContentReader {
    * @param skipBytes left out at the beginning
    */
   slices(ref: number, skipBytes?: number): Iterable<Uint8Array>
+  /** Whether a part is there, without a look at what is in it. */
+  has(ref: number): boolean
   /** Lets go of a month that is about to be dropped. */
   release(month: number): void
   close(): void
@@ -65,7 +64,7 @@ export function createContentReader(folder: string): ContentReader {
     if (!db) return
     months.delete(month)
     // A connection lives, with its place on the disk, as long as its statements.
-    sql(db).get.finalize()
+    for (const statement of Object.values(sql(db))) statement.finalize()
     db.close()
   }
   const open = (month: number): Database => {
@@ -82,22 +81,43 @@ export function createContentReader(folder: string): ContentReader {
   /** A part that is in the database, or the path of its file. */
   const find = (ref: number): Uint8Array | string => {
     const month = monthOfRef(ref)
-    const row = sql(open(month)).get.get(idOfRef(ref))
+    const row = rowOf(month, idOfRef(ref))
     if (!row || row.encoding === ENCODING.gone) throw new MissingPart()
     if (row.encoding === ENCODING.file) return partFile(folder, month, row.hash)
-    if (!row.data) throw new Error('content part is empty')
-    return row.encoding === ENCODING.zstd ? Bun.zstdDecompressSync(row.data) : row.data
+    if (!row.data) throw new DamagedPart()
+    return row.encoding === ENCODING.zstd ? decompressed(row.data as Uint8Array<ArrayBuffer>) : row.data
+  }
+  const rowOf = (month: number, id: number) => {
+    try {
+      return sql(open(month)).get.get(id)
+    } catch (error) {
+      if (!isDatabaseDamage(error)) throw error
+      // It may be put back from a backup: another connection then sees it.
+      release(month)
+      throw new DamagedPart(error)
+    }
   }
   return {
     get(ref) {
       const found = find(ref)
-      return typeof found === 'string' ? Bun.zstdDecompressSync(fileOf(found)) : found
+      return typeof found === 'string' ? decompressed(fileOf(found)) : found
     },
     slices(ref, skipBytes = 0) {
       const found = find(ref)
       if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
       if (!existsSync(found)) throw new MissingPart()
       return slicesOfFrames(found, skipBytes)
+    },
+    has(ref) {
+      const month = monthOfRef(ref)
+      try {
+        const row = sql(open(month)).head.get(idOfRef(ref))
+        if (!row || row.encoding === ENCODING.gone) return false
+        return row.encoding !== ENCODING.file || existsSync(partFile(folder, month, row.hash))
+      } catch (error) {
+        if (error instanceof MissingPart || isDatabaseDamage(error)) return false
+        throw error
+      }
     },
     release,
     close() {
@@ -106,7 +126,7 @@ export function createContentReader(folder: string): ContentReader {
   }
 }
 
-function fileOf(path: string): Uint8Array {
+function fileOf(path: string): Uint8Array<ArrayBuffer> {
   try {
     return readFileSync(path)
   } catch (error) {

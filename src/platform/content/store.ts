@@ -373,6 +373,11 @@ export class ContentStore {
     return this.#reader.slices(ref, skipBytes)
   }
 
+  /** Whether a part is there, without a look at what is in it. */
+  has(ref: ContentRef): boolean {
+    return this.#reader.has(ref)
+  }
+
   /** The databases of the months in use, for tests that fill them. */
   databases(): Database[] {
     return this.#months.databases()

@@ -50,6 +50,8 @@ export function streamedJson(
     stall.cancel()
     reservation.release()
     endLongWait(request)
+    // Lets go of what the pieces are made of, when not all of them were wanted.
+    void pieces.return?.()
     on.over(isWhole)
   }
   const wait = () =>

@@ -93,8 +93,12 @@ export class FairTurns {
         once(() => together(steps)),
         { isNew: isNew && isFirst },
       )
-    await add(true)
-    while (!isOver) await add(false)
+    try {
+      await add(true)
+      while (!isOver) await add(false)
+    } finally {
+      iterator.return?.()
+    }
   }
 
   /**

@@ -44,6 +44,14 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
   return { ...headerOf(head.fields, options.mailFrom), ...content }
 }
 
+/** The header alone, of a message that cannot be parsed or must not be: without bodies and attachments. @param start the beginning of the message */
+export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
+  ...headerOf(readHead(start)?.fields ?? [], mailFrom),
+  text: null,
+  html: null,
+  attachments: [],
+})
+
 function headerOf(
   fields: readonly HeaderField[],
   mailFrom: string,

@@ -224,6 +224,24 @@ describe('a message', () => {
   })
 })
 
+test('a message whose content is missing is a 200 that says so, and so is the payload that webhooks get', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  const attachments = [{ filename: 'a.csv', contentType: 'text/csv', content: Buffer.from('a,b') }]
+  const id = await service.deliver(mailbox, { text: 'Hello.', attachments })
+  const path = service.path(mailbox, `/messages/${id}`)
+  for (const db of service.app.content.databases()) db.run('UPDATE parts SET encoding = 3, data = NULL')
+  const { status, body } = await service.api('GET', path)
+  expect({ status, data: at(body, 'data') }).toMatchObject({
+    status: 200,
+    data: { content: 'missing', text_body: null },
+  })
+  expect((await service.api('GET', `${path}/attachments/0`)).status).toBe(410)
+  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).toMatchObject({
+    message: { text_body: null },
+  })
+})
+
 describe('the list of messages', () => {
   test('is newest first, by status, in pages', async () => {
     await using service = await createMailboxApi()

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
-import { filePrefix } from '#features/inbound/parse-protocol.ts'
+import { filePrefix, givenUp } from '#features/inbound/parse-protocol.ts'
 import { createParser, type ParseAnswer, type ParseRequest, type Parser } from '#features/inbound/parser.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { slicesOfFrames } from '#platform/content/frames.ts'
@@ -261,7 +261,7 @@ describe('a Worker that dies', () => {
     const request = await bench.request(message('endless'))
     const endless = bench.parser.parse(request)
     halfAMinute(bench.clock)
-    expect(await endless).toEqual({ problem: LONG, strippedText: null, authentication: UNKNOWN_AUTHENTICATION })
+    expect(await endless).toEqual(givenUp(LONG))
     expect((await bench.parse(message('next'))).message?.subject).toBe('next')
     expect(bench.workers.length).toBe(2)
   })

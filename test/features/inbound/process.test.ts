@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { createMailbox } from '#features/agent-mailboxes/mailboxes.ts'
+import { changeAutoResponder } from '#features/agent-mailboxes/auto-settings.ts'
+import { createMailbox, findMailbox } from '#features/agent-mailboxes/mailboxes.ts'
+import { listMessages } from '#features/agent-mailboxes/messages.ts'
 import type { Actor } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
 import { findInbound, listInbound } from '#features/inbound/inbound-emails.ts'
@@ -15,6 +17,7 @@ import type { Destination } from '#features/received.ts'
 import { bodyText } from '#features/received-parts.ts'
 import { listReports } from '#features/reports/store.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
@@ -146,6 +149,34 @@ async function hurried(run: () => Promise<void>): Promise<void> {
   }
 }
 
+/** As the queue has them, in its order. */
+const attempts = () =>
+  service.app.db
+    .query<{ attempts: number }, []>('SELECT attempts FROM inbound_receipts ORDER BY id')
+    .all()
+    .map((row) => row.attempts)
+
+/** Ends a processor as the death of the process would: what it had counted stays. */
+async function kill(processor: InboundProcessor): Promise<void> {
+  const { commit } = service.app
+  const { writeFromReserve } = commit
+  Object.defineProperty(commit, 'writeFromReserve', {
+    configurable: true,
+    value: () => Promise.reject(new Error('dead')),
+  })
+  await processor.stop(0)
+  Object.defineProperty(commit, 'writeFromReserve', { configurable: true, value: writeFromReserve })
+}
+
+/** The process dies while so many messages are being parsed; gives how many those were. */
+async function dies(inHand: number): Promise<number> {
+  const stuck = parserOf(() => new Promise(() => {}))
+  const processor = begin(stuck)
+  await eventually(() => stuck.asked.length === inHand)
+  await kill(processor)
+  return stuck.asked.length
+}
+
 const stored = () =>
   listInbound(service.app.db, actor.accountId, {}, { limit: 100, offset: 0 }).emails.map((email) => ({
     rcptTo: email.rcptTo,
@@ -214,17 +245,57 @@ describe('a message for a domain', () => {
     expect(inboundEvents()).toHaveLength(2)
   })
 
-  test('that cannot be parsed is stored as failed with its reason and its raw form, also where it was meant for a mailbox', async () => {
-    await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+  test('that cannot be parsed reaches its route and its mailbox with its header, its reason and its raw form', async () => {
+    await agentMailbox()
+    await route('support')
     begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
-    await take(to('agent', 'other'))
+    const text = 'From: Ada <ada@sender.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Own: 1\r\n\r\nHello.\r\n'
+    await take(to('agent', 'support'), text)
     expect(await processed(1)).toEqual([
-      { rcptTo: ['agent@inbound.test', 'other@inbound.test'], status: 'failed', route: false, subject: '' },
+      { rcptTo: ['support@inbound.test'], status: 'failed', route: true, subject: 'Grüße' },
     ])
     const [email] = listInbound(service.app.db, actor.accountId, {}, { limit: 1, offset: 0 }).emails
-    expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual(['Too deep.', 26])
+    expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual([
+      'Too deep.',
+      Buffer.from(text).length,
+    ])
+    expect(JSON.parse(bodyText(service.app, email?.headersRef ?? null) ?? '')).toEqual([
+      ['From', 'Ada <ada@sender.test>'],
+      ['Subject', 'Grüße'],
+      ['X-Own', '1'],
+    ])
+    expect(inMailbox()).toEqual([
+      expect.objectContaining({
+        subject: 'Grüße',
+        fromHeader: 'Ada <ada@sender.test>',
+        parseError: 'Too deep.',
+        textRef: null,
+        htmlRef: null,
+        rawRef: email?.rawRef,
+      }),
+    ])
+    expect(types()).toEqual(['email.inbound', 'mailbox.message.received'])
   })
 })
+
+const agentMailbox = () => createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+
+/** What is in the mailbox `agent`. */
+function inMailbox() {
+  const mailbox = findMailbox(service.app.db, 'inbound.test', 'agent')
+  if (!mailbox) throw new Error('there is no mailbox')
+  return listMessages(service.app.db, mailbox, 'all', { limit: 100, offset: 0 }).messages
+}
+
+/** What the account was told of received mail, in no order. */
+const types = () =>
+  service.app.db
+    .query<{ data: string }, []>(
+      "SELECT data FROM events WHERE data LIKE '%inbound_email_id%' OR data LIKE '%mailbox_message_id%'",
+    )
+    .all()
+    .map(({ data }) => (data.includes('inbound_email_id') ? 'email.inbound' : 'mailbox.message.received'))
+    .toSorted()
 
 describe('a domain with as many messages without a route as it may have', () => {
   const unrouted = () => rowsWhere('route_id IS NULL')
@@ -405,7 +476,7 @@ describe('a message is processed once', () => {
       begin(parser)
       const all = await processed(51)
       expect(all.filter(({ status }) => status === 'failed')).toEqual([
-        { rcptTo: ['broken@inbound.test'], status: 'failed', route: false, subject: '' },
+        { rcptTo: ['broken@inbound.test'], status: 'failed', route: false, subject: 'Hello' },
       ])
       // The others did not wait for it.
       expect(all[0]?.rcptTo).toEqual(['broken@inbound.test'])
@@ -464,14 +535,105 @@ describe('a message is processed once', () => {
     expect([together.slice(0, 3), Math.max(...together)]).toEqual([[1, 1, 1], 3])
   })
 
-  test('one with which the service ended three times is stored without being looked into', async () => {
-    await take(to('a'))
-    service.app.db.run('UPDATE inbound_receipts SET attempts = 3')
+  test('one with which alone the service died three times is given up: stored with its header, told and logged, not answered', async () => {
+    const lines: Record<string, unknown>[] = []
+    const log = createLog('error', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+    Object.defineProperty(service.app, 'log', { configurable: true, value: log })
+    const mailbox = await agentMailbox()
+    await changeAutoResponder(service.app, actor, formatUuid(mailbox.uuid), {
+      enabled: true,
+      rules: [{ reply: { text_body: 'Thanks.' } }],
+    })
+    await take(to('agent'))
+    // The first time nobody had found out that it was alone.
+    for (let times = 0; times < 4; times++) await dies(1)
     const parser = parserOf(async () => PARSED)
-    begin(parser)
-    expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
-    expect(parser.asked).toEqual([])
+    const processor = begin(parser)
+    await eventually(() => countWaiting(service.app.db) === 0)
+    // Whoever answers has done so by then.
+    await processor.stop()
+    const [message] = inMailbox()
+    expect([parser.asked, message?.subject, message?.parseError]).toEqual([
+      [],
+      'Hello',
+      'The service ended several times while it was parsed.',
+    ])
+    expect(types()).toEqual(['mailbox.message.received'])
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 'error',
+        receipt: 1,
+        messages: [formatUuid(message?.uuid ?? new Uint8Array())],
+        problem: 'The service ended several times while it was parsed.',
+      }),
+    ])
+    expect(service.app.db.query('SELECT count(*) AS n FROM emails').get()).toEqual({ n: 0 })
   })
+
+  test('one over whose header too the service dies is stored without it', async () => {
+    await take(to('a'))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 6')
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
+  })
+
+  test('deaths of the process count for a message only when it was in hand alone, however many there are', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) await take(to(name))
+    // All four in hand together: one death that counts for none of them.
+    await dies(4)
+    expect(attempts()).toEqual([1, 1, 1, 1])
+    // From now on one at a time, and each death meets another one.
+    const together: number[] = []
+    for (let times = 0; times < 8; times++) together.push(await dies(1))
+    expect({ together, attempts: attempts() }).toEqual({
+      together: Array.from({ length: 8 }, () => 1),
+      attempts: [3, 3, 3, 3],
+    })
+    begin(parserOf(async () => PARSED))
+    expect((await processed(4)).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => 'no_route'))
+  })
+
+  test('one that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
+    await take(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
+    for (const name of ['a', 'b', 'c']) await take(to(name))
+    const [poison] = service.app.db
+      .query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id')
+      .all()
+    let starts = 0
+    while (countWaiting(service.app.db) > 0) {
+      const died = Promise.withResolvers<void>()
+      const processor = begin(
+        parserOf(({ rawRef }) => {
+          if (rawRef === poison?.ref) died.resolve()
+          // What is parsed beside it is cut off with it.
+          return rawRef === poison?.ref || starts === 0 ? new Promise(() => {}) : Promise.resolve(PARSED)
+        }),
+      )
+      await Promise.race([died.promise, eventually(() => countWaiting(service.app.db) === 0)])
+      if (countWaiting(service.app.db) > 0) await kill(processor)
+      starts++
+    }
+    expect(stored().map(({ rcptTo: [address], status, subject }) => [address, status, subject])).toEqual(
+      [
+        ['poison@inbound.test', 'failed', 'poison'],
+        ...['c', 'b', 'a'].map((name) => [`${name}@inbound.test`, 'no_route', 'Hello']),
+      ].toSorted((a, b) => (a[1] === 'failed' ? -1 : b[1] === 'failed' ? 1 : 0)),
+    )
+    expect(starts).toBe(5)
+  })
+
+  test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
+    'an attempt that ends with %s counts for nothing, though the process dies before the next one',
+    async (code) => {
+      await take(to('a'))
+      await dies(1)
+      const parser = parserOf(() => Promise.reject(Object.assign(new Error(code), { code })))
+      const processor = begin(parser)
+      await eventually(() => parser.asked.length === 1 && attempts()[0] === 1)
+      await kill(processor)
+      expect(attempts()).toEqual([1])
+    },
+  )
 
   test('a disk that fails and a parser that cannot be started are no fault of a message, however long it takes', async () => {
     await hurried(async () => {

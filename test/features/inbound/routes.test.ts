@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 import { createDomain } from '#features/domains/domains.ts'
 import { lastSeqOf } from '#features/events/record.ts'
 import { inboundPayload } from '#features/inbound/payload.ts'
@@ -433,7 +436,7 @@ describe('the raw message', () => {
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('is a 404 when it is not there, and an error of ours when it is there and cannot be read', async () => {
+  test('is a 404 when it is not there, and a 410 when it is there and damaged', async () => {
     const [gone, broken] = [
       await stored({ raw: `A: ${'1'.repeat(999)}` }),
       await stored({ raw: `A: ${'2'.repeat(999)}` }),
@@ -447,7 +450,7 @@ describe('the raw message', () => {
     parts?.run('DELETE FROM parts WHERE id = ?', [refOf(gone) % 2 ** 36])
     parts?.run("UPDATE parts SET data = x'0001' WHERE id = ?", [refOf(broken) % 2 ** 36])
     expectRefusal(await service.api('GET', `/v1/inbound/${gone}/raw`), 404, 'raw_message_gone')
-    expect((await service.api('GET', `/v1/inbound/${broken}/raw`)).status).toBe(500)
+    expectRefusal(await service.api('GET', `/v1/inbound/${broken}/raw`), 410, 'content_missing')
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
@@ -462,4 +465,28 @@ describe('the raw message', () => {
     expectRefusal(await service.api('GET', `/v1/inbound/${id}/raw`), 404, 'raw_message_gone')
     expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data', 'text_body')).toBe('Hello.')
   })
+})
+
+test('an inbound email whose content is missing answers 200 and says so; an attachment that is missing is a 410', async () => {
+  const content = randomBytes(400_000)
+  const id = await stored({
+    text: 'Hello.',
+    html: `<p>${randomBytes(400_000).toString('base64')}</p>`,
+    attachments: [{ filename: 'a.pdf', contentType: 'application/pdf', content }],
+  })
+  const folder = join(service.dataDir, 'content')
+  const months = readdirSync(folder).filter((name) => /^\d{4}-\d{2}$/.test(name))
+  expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data')).not.toHaveProperty('content')
+  for (const month of months) renameSync(join(folder, month), join(folder, `${month}.away`))
+  const { status, body } = await service.api('GET', `/v1/inbound/${id}`)
+  const attachment = await service.api('GET', `/v1/inbound/${id}/attachments/0`)
+  const payload = inboundPayload(service.app, service.actor.accountId, id)
+  for (const month of months) renameSync(join(folder, `${month}.away`), join(folder, month))
+  expect({ status, data: at(body, 'data') }).toMatchObject({
+    status: 200,
+    data: { content: 'missing', text_body: 'Hello.', html_body: null, raw_headers: {} },
+  })
+  expectRefusal(attachment, 410, 'content_missing')
+  expect(payload).toMatchObject({ content: 'missing', text_body: 'Hello.', html_body: null })
+  expect((await get(`/v1/inbound/${id}/attachments/0`)).status).toBe(200)
 })

@@ -1,0 +1,35 @@
+/**
+ * @module Mail that waits because its stored content is missing: held with the reason, and let go on. As in `status`, each moves by compare-and-set, inside
+ * the caller's transaction. Never looks for the content.
+ */
+
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { type Held, hold } from './account-moves.ts'
+
+const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
+/** Not as of what is held for its account, which may be released while the content is still missing. */
+const HELD_WITHOUT_CONTENT = `Held without its content: ${WHY}`
+const sql = prepared((db) => ({
+  // Expiry counts anew: it was not the receiver that let it wait.
+  expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
+  // The reason stays: held again, they are not told of it a second time.
+  release: db.prepare<{ lane: string }, [number, string, number]>(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT id FROM recipients INDEXED BY recipients_due
+     WHERE next_at > ?1 AND status = 0 AND last_error = ?2 LIMIT ?3) RETURNING lane`,
+  ),
+}))
+
+/** Lets a waiting recipient wait until `until`, because its content is missing; told once by a `deferred` event. False when it does not wait. */
+export function holdForContent(tx: Tx, at: Held): boolean {
+  if (!hold(tx, at, WHY, HELD_WITHOUT_CONTENT)) return false
+  sql(tx.db).expireFrom.run(at.recipientId)
+  return true
+}
+
+/** Makes up to `limit` of those due at `now`; gives their lanes, one for each. */
+export const releaseForContent = (tx: Tx, { now, limit }: { readonly now: Millis; readonly limit: number }): string[] =>
+  sql(tx.db)
+    .release.all(now, HELD_WITHOUT_CONTENT, limit)
+    .map(({ lane }) => lane)

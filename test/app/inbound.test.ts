@@ -1,0 +1,59 @@
+/** What operators do with received mail that could not be parsed. */
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { openApp } from '#app/create.ts'
+import { loadConfig } from '#platform/config.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { dataFolder, setUp, tassis, tassisJson } from './process.ts'
+
+// Commands are processes of their own, on a machine that may be busy.
+setDefaultTimeout(60_000)
+
+test('mail that could not be parsed is listed and parsed again; what still cannot be parsed stays listed', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const opened = openApp(loadConfig({ ...data.settings }).config)
+  const { app } = opened
+  const domain = app.db
+    .query<{ accountId: number; domainId: number }, []>('SELECT account_id AS accountId, id AS domainId FROM domains')
+    .get() ?? { accountId: 0, domainId: 0 }
+  const problem = 'The parser broke down over it.\u001b[2J'
+  const good = await storeTestInbound(app, domain, {
+    raw: 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n',
+    problem,
+  })
+  const returns = '\r'.repeat(2000)
+  const bad = await storeTestInbound(app, domain, {
+    raw: `Content-Type: multipart/mixed; boundary=x\r\n\r\n${returns}`,
+    problem,
+  })
+  await opened.close()
+
+  const listed = async () => {
+    const { messages } = await tassisJson<{ messages: { id: string; kind: string }[] }>(
+      ['inbound', 'list'],
+      data.settings,
+    )
+    return messages.map(({ id, kind }) => [id, kind])
+  }
+  expect(await listed()).toEqual([
+    [good, 'inbound'],
+    [bad, 'inbound'],
+  ])
+  expect((await tassis(['inbound', 'list'], data.settings)).stdout).not.toContain('\u001b')
+  expect(await tassis(['inbound', 'retry'], data.settings)).toEqual({
+    exitCode: 1,
+    stdout: '',
+    stderr: 'tassis: Give the id of a message, or --all for every one of them.\n',
+  })
+  expect(await tassis(['inbound', 'retry', good], data.settings)).toEqual({
+    exitCode: 0,
+    stdout: '1 message parsed.\n',
+    stderr: '',
+  })
+  expect(await tassis(['inbound', 'retry', '--all'], data.settings)).toEqual({
+    exitCode: 1,
+    stdout: `0 messages parsed.\n${bad} still cannot be parsed: The message has more than 1,000 carriage returns in a row, which no mail has.\n`,
+    stderr: '',
+  })
+  expect(await listed()).toEqual([[bad, 'inbound']])
+})
