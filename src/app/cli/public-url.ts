@@ -1,4 +1,7 @@
-/** @module What is wrong with the public URL of a service that sends mail: it stands in links that cannot be changed afterwards. */
+/**
+ * @module What is wrong with the public URL of a service that sends mail: it stands in links that cannot be changed
+ * afterwards.
+ */
 import type { Config } from '#platform/config.ts'
 
 const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/

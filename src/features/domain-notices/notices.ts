@@ -1,7 +1,7 @@
 /**
- * @module Mails the people of an account about DNS records that its verified domains lost: at once, daily for the 72 hours in which they still send, when
- * these end, and when the records are there again. One mail names all domains of an account that it is due about; an
- * account gets at most one an hour. What is due is stored by domains/loss-notices.
+ * @module Mails the people of an account about DNS records that its verified domains lost: at once, daily for the 72
+ * hours in which they still send, when these end, and when the records are there again. One mail names all domains of
+ * an account that it is due about; an account gets at most one an hour. What is due is stored by domains/loss-notices.
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -110,7 +110,7 @@ function textOf({ name }: AccountRow, rows: readonly DueNotice[]): string {
     `This is about domains of the account ${name}.`,
     ...section(
       'ended',
-      'These have lacked DNS records for 72 hours. New emails from them are refused with the error "domain_not_verified", and mail to them is refused too:',
+      'These have lacked DNS records for 72 hours. Mail to them is refused. New emails from them are refused with the error "domain_not_verified", but for those that go on under another domain:',
       'Emails that were accepted before are still sent.',
     ),
     ...section(
@@ -127,9 +127,10 @@ function textOf({ name }: AccountRow, rows: readonly DueNotice[]): string {
   ].join('\n\n')
 }
 
-function describe({ domain, notice, lost, lostAt, sendsUntil }: DueNotice): string {
+function describe({ domain, notice, lost, lostAt, sendsUntil, coveredBy }: DueNotice): string {
   if (lostAt === null || sendsUntil === null) return domain
-  const until = notice === 'lost' ? `, sends until ${utcMinute(sendsUntil)}` : ''
+  const end = notice === 'lost' ? `, sends until ${utcMinute(sendsUntil)}` : ''
+  const until = coveredBy === undefined ? end : `${end}; its mail goes on under ${coveredBy}`
   return `${domain}: ${lost.join(', ')} missing since ${utcMinute(lostAt)}${until}`
 }
 

@@ -41,7 +41,10 @@ export interface Domain {
   readonly verifiedAt: Millis | null
   /** Since when it lacks a record that sending needs, if it was verified; see standing.ts. */
   readonly recordsLostAt: Millis | null
-  /** When the owners are due to be mailed about lost or restored records, and what the last such mail said; see loss-notices.ts. */
+  /**
+   * When the owners are due to be mailed about lost or restored records, and what the last such mail said; see
+   * loss-notices.ts.
+   */
   readonly lossNoticeDueAt: Millis | null
   readonly lossNoticeSentAt: Millis | null
   readonly lossNotice: LossNotice | null

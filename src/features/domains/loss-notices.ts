@@ -1,6 +1,7 @@
 /**
- * @module What the owners are due to be told about DNS records that their domains lost or have again: stands in the domain's row from the transaction of the
- * look on, so no crash loses it. Each domain is named as lost at most once in 24 hours, however its records flap. Sends nothing: `domain-notices` does.
+ * @module What the owners are due to be told about DNS records that their domains lost or have again: stands in the
+ * domain's row from the transaction of the look on, so no crash loses it. Each domain is named as lost at most once in
+ * 24 hours, however its records flap. Sends nothing: `domain-notices` does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -8,6 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 import type { Domain, LossNotice } from './domains.ts'
+import { findCoveringDomain } from './sending.ts'
 import { lostRecordsOf, sendsUntil } from './standing.ts'
 import type { StandingChange } from './verify.ts'
 
@@ -42,6 +44,8 @@ export interface DueNotice {
   readonly lost: readonly string[]
   readonly lostAt: Millis | null
   readonly sendsUntil: Millis | null
+  /** The verified domain above, under which its mail goes on. */
+  readonly coveredBy: string | undefined
   readonly dueAt: Millis
 }
 
@@ -81,9 +85,20 @@ export const accountsWithDueNotices = (db: Database, now: Millis, limit: number)
     .map(({ accountId }) => accountId)
 
 export const dueNoticesOf = (db: Database, accountId: number, now: Millis, limit: number): DueNotice[] =>
-  sql(db).dueOf.all(accountId, now, limit).map(noticeOf)
+  sql(db)
+    .dueOf.all(accountId, now, limit)
+    .map((row) => ({ ...noticeOf(row), coveredBy: findCoveringDomain(db, accountId, row.domain) }))
 
-function noticeOf({ id, domain, verifiedAt, recordsLostAt, spf, dkim, returnPath, dueAt }: DueRow): DueNotice {
+function noticeOf({
+  id,
+  domain,
+  verifiedAt,
+  recordsLostAt,
+  spf,
+  dkim,
+  returnPath,
+  dueAt,
+}: DueRow): Omit<DueNotice, 'coveredBy'> {
   const verified = { spf: spf === 1, dkim: dkim === 1, return_path: returnPath === 1, dmarc: true, mx: true }
   return {
     domainId: id,

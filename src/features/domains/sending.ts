@@ -51,8 +51,8 @@ const sql = prepared((db) => ({
 }))
 
 /**
- * The registered domain that covers a From domain: the nearest verified one at or above it (relaxed alignment, RFC 9989), else the nearest that was
- * verified, so that its live mail never falls into the sandbox, else the nearest.
+ * The registered domain that covers a From domain: the nearest verified one at or above it (relaxed alignment, RFC
+ * 9989), else the nearest that was verified, so that its live mail never falls into the sandbox, else the nearest.
  */
 export function findSendingDomain(db: Database, accountId: number, fromDomain: string): SendingDomain | undefined {
   let nearest: SendingDomain | undefined
@@ -66,7 +66,10 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
   return nearest
 }
 
-/** The nearest verified domain of the account above a registered one, whose key mail of that one is signed with as long as it is not verified itself. */
+/**
+ * The nearest verified domain of the account above a registered one, whose key mail of that one is signed with as long
+ * as it is not verified itself.
+ */
 export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
   const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))
   return found?.isVerified ? found.domain : undefined

@@ -2,12 +2,14 @@
  * @module What a look at a domain's DNS does to its standing: flags, verification, next look. Pure: asks and stores nothing.
  *
  * - A definite answer (found, missing, wrong) decides; `unknown`, DNS not answering, leaves every flag as it was.
- * - A domain becomes verified once its SPF, DKIM and return-path flags are all set. DMARC and the inbound MX count for nothing there.
+ * - A domain becomes verified once its SPF, DKIM and return-path flags are all set. DMARC and the inbound MX count
+ *   for nothing there.
  * - The three flags say what is in DNS now. A verified domain that lacks one stays verified for 72 hours from the look
  *   that first missed it (`recordsLostAt`), whoever asked for that look; then it is not verified and sends nothing.
  *   It is never a sandbox again: that is for domains that never were verified, so that live mail is never captured.
  * - A scheduled look is forgiving of the other records: such a flag falls only when its record was found missing or
- *   wrong at 3 scheduled looks in a row that lie 24 hours apart. Until then the flag stands. A look on request stores what it finds at once.
+ *   wrong at 3 scheduled looks in a row that lie 24 hours apart. Until then the flag stands. A look on request stores
+ *   what it finds at once.
  * - The tracking host is told apart: its CNAME counts for nothing in the verification of the domain. It is forgiven in the same way while it is
  *   verified, since links in mail that goes out without it are dead.
  * - Inbound is switched on when the MX flag is newly set, never off: an MX that is gone brings no mail, and the owner's word by PATCH stays.
@@ -23,13 +25,18 @@ export type LookKey = DnsRecordKey | 'tracking'
 /** What a look has found; a record that it left out is as it was. */
 export type Looks = Readonly<Partial<Record<LookKey, Check>>>
 
-/** Verified records beside those of sending that scheduled looks find missing or wrong: since when, and at how many looks in a row. */
+/**
+ * Verified records beside those of sending that scheduled looks find missing or wrong: since when, and at how many
+ * looks in a row.
+ */
 export type Failing = Readonly<Partial<Record<LookKey, { readonly since: Millis; readonly looks: number }>>>
 
 export interface Standing {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly verifiedAt: Millis | null
-  /** Since when a domain that was verified lacks a record that sending needs; null also for one that never was verified. */
+  /**
+   * Since when a domain that was verified lacks a record that sending needs; null also for one that never was verified.
+   */
   readonly recordsLostAt: Millis | null
   readonly mxVerifiedAt: Millis | null
   /** No look changes it. */
@@ -143,8 +150,9 @@ const WHILE_VERIFIED_MS = hours(6)
 export const MAX_CHECK_INTERVAL_MS = days(1)
 
 /**
- * How long until the next scheduled look: seldom at a verified domain; at an unverified one, one that lacks records or one with an unverified tracking
- * host, the more often the fresher its last change is, so that records are seen soon after they were asked for and soon after they were lost.
+ * How long until the next scheduled look: seldom at a verified domain; at an unverified one, one that lacks records or
+ * one with an unverified tracking host, the more often the fresher its last change is, so that records are seen soon
+ * after they were asked for and soon after they were lost.
  * @param sinceChangeMs since the domain was registered or last changed
  */
 export function untilNextLook(

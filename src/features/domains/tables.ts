@@ -34,7 +34,10 @@ export const domains = sqliteTable(
     trackingVerifiedAt: time('tracking_verified_at'),
     /** Since when it counts as verified, also in the 72 hours after it lost records; null: it does not. */
     verifiedAt: time('verified_at'),
-    /** Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer sends; never the sandbox. */
+    /**
+     * Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer
+     * sends; never the sandbox.
+     */
     recordsLostAt: time('records_lost_at'),
     /** When the owners are due to be mailed about lost or restored records; null: nothing to say. */
     lossNoticeDueAt: time('loss_notice_due_at'),

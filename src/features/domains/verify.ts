@@ -51,9 +51,9 @@ export interface Verification {
 }
 
 /**
- * Looks at the DNS of the account's domain and stores the result, which takes verification from nobody at once: what is missing starts the 72 hours
- * of standing.ts. 404 for a domain that is not the account's, also when it was deleted meanwhile;
- * 409 `domain_taken`, with nothing changed, while another account has it verified.
+ * Looks at the DNS of the account's domain and stores the result, which takes verification from nobody at once: what is
+ * missing starts the 72 hours of standing.ts. 404 for a domain that is not the account's, also when it was deleted
+ * meanwhile; 409 `domain_taken`, with nothing changed, while another account has it verified.
  * @param id public id
  */
 export async function verifyDomain(app: App, actor: Actor, id: string): Promise<Verification> {
@@ -73,8 +73,9 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
 }
 
 /**
- * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until 72 hours after a look found its DNS to say
- * otherwise. For networks where there is no DNS to look at, such as a developer's machine. Throws as `verifyDomain`.
+ * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until 72 hours after a
+ * look found its DNS to say otherwise. For networks where there is no DNS to look at, such as a developer's machine.
+ * Throws as `verifyDomain`.
  */
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {
@@ -99,8 +100,9 @@ function ownableDomain(db: Database, actor: Actor, id: string): Domain {
 }
 
 /**
- * Stores what a look found; what changes the domain's right to send, or its tracking host, gets an audit row, the former an event and a line in the log
- * as well. `before` was read in this transaction. Only a look at all records of the domain puts the next one off.
+ * Stores what a look found; what changes the domain's right to send, or its tracking host, gets an audit row, the
+ * former an event and a line in the log as well. `before` was read in this transaction. Only a look at all records of
+ * the domain puts the next one off.
  */
 export function storeLook(
   app: App,

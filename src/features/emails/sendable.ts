@@ -22,8 +22,10 @@ import type { Draft } from './draft.ts'
 import type { Placement } from './insert.ts'
 
 /**
- * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown stream.
- * @param options.isAccepted it belongs to what was accepted before, which is sent although its domain has lost its records since then
+ * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown
+ * stream.
+ * @param options.isAccepted it belongs to what was accepted before, which is sent although its domain has lost its
+ * records since then
  */
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
   const account = sendingAccount(app.config, app.db, actor.accountId)

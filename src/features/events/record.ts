@@ -77,7 +77,10 @@ export interface EventData {
   readonly source?: 'reputation' | 'scam_classifier' | 'registration_burst' | 'admin'
   /** Of `insights.generated`: public id of the report. */
   readonly insight_id?: string
-  /** Of the events of a domain: public id and name; the records that it lacks, or lacked; until when it sends (RFC 3339). */
+  /**
+   * Of the events of a domain: public id and name; the records that it lacks, or lacked; until when it sends (RFC
+   * 3339).
+   */
   readonly domain_id?: string
   readonly domain?: string
   readonly lost_records?: readonly string[]

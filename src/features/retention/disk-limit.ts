@@ -1,6 +1,7 @@
 /**
- * @module Bounds the sizes of retention to the disk: sizes that it cannot hold would let it fill up and refuse new mail before anything is removed. They are
- * left as configured while the data use little of the disk, so that a small disk costs nothing before it must. Reads only.
+ * @module Bounds the sizes of retention to the disk: sizes that it cannot hold would let it fill up and refuse new mail
+ * before anything is removed. They are left as configured while the data use little of the disk, so that a small disk
+ * costs nothing before it must. Reads only.
  */
 import { statfsSync } from 'node:fs'
 import type { Config } from '#platform/config.ts'
@@ -32,7 +33,10 @@ function diskCapacity({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFre
   return Math.max(size - minFreeDisk, size / 2)
 }
 
-/** The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no bound. */
+/**
+ * The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no
+ * bound.
+ */
 export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {
   const fullBytes = capacityBytes * FULL_FRACTION
   const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumOf(budgets)) : 1

@@ -151,8 +151,8 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
 }
 
 /**
- * The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting, or when its domain has lost its
- * records for good, the oldest with a verified one.
+ * The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting, or
+ * when its domain has lost its records for good, the oldest with a verified one.
  */
 function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
   const named = config.systemFrom === '' ? undefined : namedSender(config.systemFrom, db)

@@ -102,6 +102,18 @@ test('the mail goes to the address of the account, and says which records are mi
   expect(text).toContain('POST /v1/domains/{id}/verify')
 })
 
+test('the mail says under which verified domain above the mail of a domain goes on', async () => {
+  await registerVerified('example.com')
+  const { id, domain } = await registerVerified('sub.example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await settle()
+  const row = t.app.db.query<{ ref: number }, []>('SELECT text_ref AS ref FROM emails').get()
+  expect(new TextDecoder().decode(t.app.content.get(row?.ref ?? 0))).toContain(
+    'sends until 2026-01-04 00:00 UTC; its mail goes on under example.com\n',
+  )
+})
+
 test('records that come and go cause one mail of loss a day, and one that they are back for each', async () => {
   const { id, domain } = await registerVerified('example.com')
   for (let flap = 0; flap < 12; flap++) {
