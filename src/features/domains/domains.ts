@@ -11,6 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
@@ -111,10 +112,10 @@ const sql = prepared((db) => ({
   due: db.prepare<Row, [number, number, number, number]>(
     `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
   ),
-  misdated: db.prepare<{ id: number }, [number]>(
-    'SELECT id FROM domains WHERE next_check_at > ? AND deleted_at IS NULL LIMIT 1',
+  misdated: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM domains WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL LIMIT 1',
   ),
-  redate: db.prepare('UPDATE domains SET next_check_at = ? WHERE next_check_at > ? AND deleted_at IS NULL'),
+  redate: db.prepare('UPDATE domains SET next_check_at = ? WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL'),
   deleted: db.prepare<Row, [number, number]>(
     `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
   ),
@@ -319,8 +320,11 @@ export const dueDomains = (
 /** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
 
+/** A later time was set by hand, to have no looks. */
+const MAX_CLOCK_AHEAD_MS = days(3650)
+
 /** Makes due what is due later than any look is put off: the clock was ahead when that was stored. */
 export async function mendCheckTimes({ db, clock, commit }: App): Promise<void> {
-  const latest = clock.now() + 2 * MAX_CHECK_INTERVAL_MS
-  if (sql(db).misdated.get(latest)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), latest))
+  const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const
+  if (sql(db).misdated.get(...range)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), ...range))
 }

@@ -122,12 +122,12 @@ function verificationAfter(
   // A look at the tracking host alone says nothing about the domain.
   if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
   if (SENDING_RECORDS.every((key) => verified[key])) return { verifiedAt: verifiedAt ?? now, recordsLostAt: null }
-  if (verifiedAt === null && recordsLostAt === null) return { verifiedAt: null, recordsLostAt: null }
+  // Only a look that misses a record begins or ends the 72 hours: one that got no answer may be our own trouble.
+  const isMissed = SENDING_RECORDS.some((key) => !verified[key] && checks[key] && checks[key].outcome !== 'unknown')
+  if (recordsLostAt === null && (verifiedAt === null || !isMissed)) return { verifiedAt, recordsLostAt }
   // A clock that was ahead when they were lost must not prolong it.
   const lostAt = Math.min(recordsLostAt ?? now, now)
   const isInGrace = now < lostAt + LOSS_GRACE_MS
-  // Only a look that misses a record ends it: one that got no answer may be our own trouble.
-  const isMissed = SENDING_RECORDS.some((key) => !verified[key] && checks[key] && checks[key].outcome !== 'unknown')
   // In its 72 hours again: a look by a wrong clock had ended them.
   const at = isInGrace ? (verifiedAt ?? now) : isMissed ? null : verifiedAt
   return { verifiedAt: at, recordsLostAt: lostAt }

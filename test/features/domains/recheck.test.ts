@@ -188,6 +188,16 @@ describe('a verified domain', () => {
 })
 
 describe('a run', () => {
+  test('looks at once at what a clock that was ahead had put off, and not at what was put off by hand', async () => {
+    await using t = await startVerified()
+    const { id } = await t.register('other.example')
+    t.app.db.run('UPDATE domains SET next_check_at = ? WHERE domain = ?', [t.clock.now() + days(40), 'example.com'])
+    t.app.db.run('UPDATE domains SET next_check_at = 4000000000000 WHERE domain = ?', ['other.example'])
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect(t.stored(t.id).nextCheckAt).toBe(t.clock.now() + hours(6))
+    expect(t.stored(id).nextCheckAt).toBe(4_000_000_000_000)
+  })
+
   test('checks all that is due, more than a slice, each once', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('d0.example')
