@@ -27,6 +27,7 @@ const RANK = [
   'emails',
   'system-mail',
   'team',
+  'domain-notices',
   'sub-accounts',
   'billing',
   'tracking',

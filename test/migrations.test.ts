@@ -39,6 +39,34 @@ function databaseOf(files: readonly Migration[]): Database {
   return db
 }
 
+test('a domain that lost its verification before there was a time for that is no sandbox after the upgrade', () => {
+  using db = new Database(':memory:')
+  const before = migrations.findIndex(({ name }) => name.endsWith('_lost_records'))
+  migrate(db, migrations.slice(0, before))
+  const uuids = ['01890a5d-ac96-774b-bcce-b302099a8057', '01890a5d-ac96-774b-bcce-b302099a8058']
+  db.run('PRAGMA foreign_keys = OFF')
+  for (const [index, uuid] of uuids.entries())
+    db.run(
+      `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
+       VALUES (?, 7, ?, 's', 'k', x'00', 'send', 1, 1, 1)`,
+      [Buffer.from(uuid.replaceAll('-', ''), 'hex'), `d${index}.test`],
+    )
+  for (const [at, action] of [
+    [5, 'domain.unverified'],
+    [9, 'domain.unverified'],
+    [11, 'domain.tracking_unverified'],
+  ] as const)
+    db.run(
+      `INSERT INTO audit_logs (uuid, account_id, actor_type, actor_id, action, resource_id, created_at) VALUES (randomblob(16), 7, 'system', 'system', ?, ?, ?)`,
+      [action, uuids[0] ?? '', at],
+    )
+  migrate(db, migrations)
+  expect(db.query('SELECT domain, records_lost_at AS lostAt FROM domains ORDER BY id').all()).toEqual([
+    { domain: 'd0.test', lostAt: 9 },
+    { domain: 'd1.test', lostAt: null },
+  ])
+})
+
 interface Named {
   readonly name: string
 }

@@ -11,6 +11,7 @@ import { startContactMails } from '#features/contact-lists/contact-mail-loop.ts'
 import { startImporter } from '#features/contact-lists/importer.ts'
 import { startSweeper } from '#features/content/sweep.ts'
 import { startReleaser } from '#features/delivery/held.ts'
+import { startLossNotices } from '#features/domain-notices/notices.ts'
 import { noteBroadcast } from '#features/newsletters/states.ts'
 import { startAccountRemoval } from '#features/privacy/delete-account.ts'
 import { startErasures } from '#features/privacy/erase.ts'
@@ -28,6 +29,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startContentWatch,
   startPauseNotices,
   startOffNotices,
+  startLossNotices,
   (app) => startFeeder(app, noteBroadcast),
 ]
 

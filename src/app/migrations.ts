@@ -9,6 +9,7 @@ import shares from '../../migrations/0005_shares.sql' with { type: 'text' }
 import storedAmounts from '../../migrations/0006_stored_amounts.sql' with { type: 'text' }
 import unreadBytes from '../../migrations/0007_unread_bytes.sql' with { type: 'text' }
 import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with { type: 'text' }
+import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -20,4 +21,5 @@ export const migrations: readonly Migration[] = [
   { name: '0006_stored_amounts', sql: storedAmounts },
   { name: '0007_unread_bytes', sql: unreadBytes },
   { name: '0008_unparsed_messages', sql: unparsedMessages },
+  { name: '0009_lost_records', sql: lostRecords },
 ]

@@ -120,7 +120,7 @@ const settings = {
   sendingUnverified: choice(
     ['sandbox', 'reject'],
     'sandbox',
-    'Mail from a registered but unverified domain: captured and shown (sandbox), or refused with 422.',
+    'Mail from a registered domain that never was verified: captured and shown (sandbox), or refused with 422.',
   ),
   workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
   connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),

@@ -6,7 +6,7 @@ import { createDomain } from '#features/domains/domains.ts'
 import { count, setMeta } from '#features/events/record.ts'
 import { UNROUTED_DROPPED_METRIC } from '#features/inbound/store.ts'
 import { loadConfig } from '#platform/config.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { GiB, KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
@@ -134,6 +134,23 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).not.toContain('New mail is refused')
   const full = await tassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
+})
+
+test('sizes that the disk cannot hold are bounded to it, less the reserve, with a warning that says both figures', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const settings = { ...data.settings, TASSIS_CONTENT_MAX_BYTES: '100000GiB', TASSIS_MIN_FREE_DISK: '1GiB' }
+  const use = await tassisJson<{
+    file_system: { size_bytes: number }
+    kinds: { kind: string; max_bytes: number | null }[]
+    warnings: string[]
+  }>(['disk'], settings)
+  const content = use.kinds.find(({ kind }) => kind === 'content')
+  expect(content?.max_bytes).toBe(Math.max(use.file_system.size_bytes - GiB, use.file_system.size_bytes / 2))
+  expect(use.warnings).toEqual([
+    expect.stringMatching(/TASSIS_LOGS_MAX_BYTES are 1000\d\dGiB together, and the disk can hold [\d.]+GiB/),
+  ])
+  expect((await tassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
 })
 
 test('the table names the accounts that use most, and of those above their share what goes next', async () => {

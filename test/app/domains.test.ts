@@ -106,7 +106,7 @@ test('a tracking domain is shown with the records, as a block and as a line of a
   })
 })
 
-test('an operator who vouches for a domain has it verified without DNS; a look on request undoes that', async () => {
+test('an operator who vouches for a domain has it verified without DNS, until 72 hours after a look that finds no records', async () => {
   using data = dataFolder()
   await setUp(data.settings)
   await using dns = await startDnsServer({})
@@ -128,13 +128,44 @@ test('an operator who vouches for a domain has it verified without DNS; a look o
     const verified = await tassis(['domains', 'verify', 'sender.test'], settings)
     return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
   }
+  const lacks =
+    /^sender\.test was verified and has lacked records since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
+  expect(await verify()).toEqual([1, expect.stringMatching(lacks)])
+  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(
+    /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
+  )
+  const { config } = loadConfig({ ...settings })
+  const opened = openApp(config)
+  opened.app.db.run('UPDATE domains SET records_lost_at = records_lost_at - 72 * 3600000')
+  await opened.close()
   const noLonger = 'sender.test took mail and takes none any more: who sends to it is refused for good (550).'
   expect(await verify()).toEqual([1, noLonger])
   // It had been told.
-  expect(await verify()).toEqual([
-    1,
-    expect.stringMatching(/^sender\.test is not verified: its mail is only captured\./),
-  ])
+  expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
+  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
+})
+
+test('a domain below a verified one is said to send under that one until it is verified itself', async () => {
+  using data = dataFolder()
+  await setUp(data.settings, { verified: true })
+  await using dns = await startDnsServer({})
+  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
+  const { stdout } = await tassis(['domains', 'add', 'second.sender.test'], settings)
+  expect(stdout).toContain('Its mail is sent, under sender.test, which is verified; once it is verified itself')
+  expect(stdout).not.toContain('captured')
+  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(
+    /^second\.sender\.test +covered .* missing: spf, dkim, return_path; sends under sender\.test$/m,
+  )
+  expect((await tassis(['domains', 'verify', 'second.sender.test'], settings)).stdout).toContain(
+    'second.sender.test is not verified. Its mail is sent, under sender.test, which is verified',
+  )
+  expect((await tassis(['domains', 'add', 'third.test'], settings)).stdout).toContain(
+    'Until it is verified, its mail is only captured.',
+  )
+  const strict = { ...settings, TASSIS_SENDING_UNVERIFIED: 'reject' }
+  expect((await tassis(['domains', 'add', 'fourth.test'], strict)).stdout).toContain(
+    'Until it is verified, its mail is refused.',
+  )
 })
 
 test('who vouches for a domain is told when no mail comes in', async () => {

@@ -110,3 +110,23 @@ test('queue tells what waits, why and until when, with and without a service', a
   expect(alone.lanes[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')
   expect((await tassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
 })
+
+test('send from a domain that never was verified says that the message was captured, why, and how to go live', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  const { exitCode, stdout } = await tassis(MESSAGE, data.settings)
+  expect(exitCode).toBe(0)
+  const [first = '', ...lines] = stdout.trimEnd().split('\n')
+  expect(first).toEndWith('. sender.test was never verified, so the message is captured and reaches nobody.')
+  for (const line of lines.slice(0, -1)) expect(line).toContain('sandbox')
+  expect(lines.at(-1)).toMatch(
+    /^It was captured, not sent: sender\.test was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,
+  )
+  const json = await tassis([...MESSAGE, '--json'], data.settings)
+  const objects = json.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { sandbox?: boolean })
+  expect(objects.length).toBeGreaterThan(3)
+  for (const { sandbox } of objects) expect(sandbox).toBe(true)
+})

@@ -18,6 +18,7 @@ import type { Finding } from './findings.ts'
 import { leaveOutDeleted } from './kept-accounts.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printable, report, table } from './output.ts'
+import { settingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
 
 interface CheckResult {
@@ -25,6 +26,8 @@ interface CheckResult {
   readonly at: string
   readonly balances: readonly Balance[]
   readonly findings: readonly Finding[]
+  /** What is wrong with the settings that it was run with; no difference. */
+  readonly warnings: readonly string[]
 }
 
 export function addCheckCommand(program: Command): void {
@@ -55,7 +58,8 @@ function check(config: Config): CheckResult {
       audit,
       ...examineContent(db, join(config.dataDir, 'content')),
     ]
-    return { ok: findings.every(({ differences }) => differences.length === 0), at, balances: all, findings }
+    const ok = findings.every(({ differences }) => differences.length === 0)
+    return { ok, at, balances: all, findings, warnings: settingWarnings(config) }
   })
 }
 
@@ -72,7 +76,7 @@ function auditFinding(db: Database): Finding {
   }
 }
 
-function checkText({ ok, balances: all, findings }: CheckResult): string {
+function checkText({ ok, balances: all, findings, warnings }: CheckResult): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
   const rows = all.map((b) => [
     b.account,
@@ -97,6 +101,7 @@ function checkText({ ok, balances: all, findings }: CheckResult): string {
       `${differences.length === 0 ? 'ok    ' : 'WRONG '} ${rule}`,
       ...differences.map((difference) => `         ${printable(difference)}`),
     ]),
+    ...warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     '',
     ok ? 'All is as it should be.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
   ].join('\n')

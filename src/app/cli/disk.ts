@@ -6,6 +6,7 @@ import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { measure } from '#features/retention/budgets.ts'
+import { diskLimitWarnings } from '#features/retention/disk-limit.ts'
 import { allocated, GROUPS, type Group, type MonthUse } from '#features/retention/measure.ts'
 import { type AccountShare, type Kept, type KeptKind, keptKinds, listNotStored } from '#features/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
@@ -39,6 +40,8 @@ interface DiskUse {
   /** Everything else in the data folder. */
   readonly other_bytes: number
   readonly kinds: readonly KindUse[]
+  /** What is wrong with the sizes. */
+  readonly warnings: readonly string[]
   /** Messages that were dropped, because no route matched and their domain had as much of such mail as it may. */
   readonly not_stored: readonly NotStored[]
 }
@@ -125,6 +128,7 @@ export function diskUse(config: Config, now: Millis): DiskUse {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds: kept.map(kindUse),
+    warnings: diskLimitWarnings(config),
     not_stored: notStored.map(({ id, name, messages }) => ({ id: formatUuid(id), name, messages })),
   }
 }
@@ -205,6 +209,7 @@ function diskText(use: DiskUse, now: Millis): string {
         nextText(kind, now),
       ]),
     ),
+    ...use.warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     ...accountsText(use.kinds),
     ...use.not_stored.map(
       ({ id, name, messages }) =>

@@ -11,9 +11,10 @@ import {
   recordsOf,
 } from '#features/domains/domains.ts'
 import { validateDomainName } from '#features/domains/name.ts'
-import { SENDING_RECORDS } from '#features/domains/standing.ts'
+import { findCoveringDomain } from '#features/domains/sending.ts'
+import { lostRecordsOf, SENDING_RECORDS, sendsUntil } from '#features/domains/standing.ts'
 import { verifyDomain, vouchForDomain } from '#features/domains/verify.ts'
-import { loadConfig } from '#platform/config.ts'
+import { type Config, loadConfig } from '#platform/config.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -31,6 +32,12 @@ interface ShownDomain {
   readonly domain: string
   readonly verified: boolean
   readonly verified_at: string | null
+  /** Since when it lacks records that it had when it was verified, which, and until when it sends without them. */
+  readonly records_lost_at: string | null
+  readonly lost_records: readonly DnsRecordKey[]
+  readonly sends_until: string | null
+  /** The verified domain above under which its mail is sent while it is not verified itself. */
+  readonly covered_by: string | null
   readonly checked_at: string | null
   readonly created_at: string
   readonly dns_records: readonly ShownRecord[]
@@ -53,6 +60,11 @@ function shownDomain(app: App, domain: Domain): ShownDomain {
     domain: domain.domain,
     verified: domain.verifiedAt !== null,
     verified_at: isoTimeOrNull(domain.verifiedAt),
+    records_lost_at: isoTimeOrNull(domain.recordsLostAt),
+    lost_records: lostRecordsOf(domain),
+    sends_until: isoTimeOrNull(sendsUntil(domain)),
+    covered_by:
+      domain.verifiedAt === null ? (findCoveringDomain(app.db, domain.accountId, domain.domain) ?? null) : null,
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
     dns_records: [...DNS_RECORD_KEYS, 'tracking' as const].flatMap((key) => {
@@ -91,7 +103,11 @@ function chosenDomain(app: App, accountId: number, wanted: string): Domain {
 
 const add = operation('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
   const created = await createDomain(app, operatorOf(app, account), domain)
-  return { ...shownDomain(app, created.domain), warnings: [...created.warnings, ...hostnameWarnings(app.config)] }
+  return {
+    ...shownDomain(app, created.domain),
+    unverified: app.config.sendingUnverified,
+    warnings: [...created.warnings, ...hostnameWarnings(app.config)],
+  }
 })
 
 const WARNING = 'Warning: '
@@ -118,6 +134,7 @@ const verify = operation('domains.verify', async ({ opened: { app } }, { account
     ...shownDomain(app, found.domain),
     checks: found.checks,
     fully_verified: found.fullyVerified,
+    unverified: app.config.sendingUnverified,
     took_mail_before: takesMail(before),
     warnings: hostnameWarnings(app.config),
     dns_servers: app.config.dnsServers.length > 0 ? app.config.dnsServers : systemServers(),
@@ -155,7 +172,7 @@ export function addDomainCommands(program: Command): void {
       const added = await withData(loadConfig().config, (call) => call(add, inputOf(domain, options)))
       report(options, added, (shown) =>
         [
-          `Registered ${shown.domain} (${shown.id}). Until it is verified, its mail is only captured.`,
+          `Registered ${shown.domain} (${shown.id}). ${untilVerified(shown)}`,
           ...shown.warnings.map((warning) => `Note: ${printable(warning)}`),
           '',
           recordsForPeople(shown.domain, shown.dns_records),
@@ -178,7 +195,7 @@ export function addDomainCommands(program: Command): void {
             ['DOMAIN', 'STATE', 'LAST LOOK', 'ID', ''],
             shown.map((domain) => [
               domain.domain,
-              domain.verified ? 'verified' : 'unverified',
+              stateOf(domain),
               domain.checked_at === null ? 'never' : utc(domain.checked_at),
               domain.id,
               missingRecords(domain),
@@ -222,8 +239,8 @@ export function addDomainCommands(program: Command): void {
           '',
           shown.fully_verified
             ? `${shown.domain} is verified: its mail is sent.`
-            : `${shown.domain} is not verified: its mail is only captured. \`tassis domains records ${shown.domain}\` prints what to publish.`,
-          ...(shown.took_mail_before && !shown.fully_verified
+            : `${standingText(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
+          ...(shown.took_mail_before && !shown.verified
             ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
             : []),
         ].join('\n'),
@@ -236,7 +253,7 @@ export function addDomainCommands(program: Command): void {
       domains
         .command('vouch')
         .description(
-          'take a domain as verified without a look at its DNS, to try things out; `domains verify` undoes it at once',
+          'take a domain as verified without a look at its DNS, to try things out; 72 hours after a look that finds no records it ends',
         ),
     ),
   )
@@ -245,18 +262,56 @@ export function addDomainCommands(program: Command): void {
       const found = await withData(loadConfig().config, (call) => call(vouch, inputOf(domain, options)))
       report(options, found, (shown) =>
         [
-          `${shown.domain} counts as verified and takes mail, on your word. Where its records are not in DNS, \`tassis domains verify\` undoes it at once, and other looks after a day.`,
+          `${shown.domain} counts as verified and takes mail, on your word. That ends 72 hours after a look finds that its records are not in DNS, by \`tassis domains verify\` or every 6 hours.`,
           ...shown.warnings.map((warning) => `${WARNING}${warning}`),
         ].join('\n'),
       )
     })
 }
 
-/** The records without which the domain does not send, as far as they are missing. */
-function missingRecords({ dns_records: shown, verified }: ShownDomain): string {
+type Unverified = Config['sendingUnverified']
+
+/** What becomes of the mail of a domain that never was verified. */
+function untilVerified({ covered_by: parent, unverified }: ShownDomain & { readonly unverified: Unverified }): string {
+  if (parent !== null)
+    return `Its mail is sent, under ${parent}, which is verified; once it is verified itself, under its own name.`
+  return `Until it is verified, its mail is ${unverified === 'reject' ? 'refused' : 'only captured'}.`
+}
+
+/** What a domain that lacks records may do, in sentences. */
+function standingText(shown: ShownDomain & { readonly unverified: Unverified }): string {
+  const {
+    domain,
+    verified,
+    records_lost_at: lostAt,
+    lost_records: lost,
+    sends_until: until,
+    covered_by: parent,
+  } = shown
+  if (lostAt === null || until === null) return `${domain} is not verified. ${untilVerified(shown)}`
+  const since = `${domain} was verified and has lacked records since ${utc(lostAt)} (${lost.join(', ')}):`
+  if (verified) return `${since} its mail is sent until ${utc(until)}, then refused.`
+  if (parent !== null) return `${since} its mail is sent under ${parent}, which is verified.`
+  return `${since} its mail has been refused since ${utc(until)}.`
+}
+
+function stateOf({ verified, records_lost_at: lostAt, covered_by: parent }: ShownDomain): string {
+  if (verified) return lostAt === null ? 'verified' : 'losing'
+  if (parent !== null) return 'covered'
+  return lostAt === null ? 'unverified' : 'lost'
+}
+
+/** The records without which the domain does not send, as far as they are missing, and what follows from that. */
+function missingRecords(shown: ShownDomain): string {
+  const { dns_records: records, verified, records_lost_at: lostAt, lost_records: lost, sends_until: until } = shown
+  const cover = shown.covered_by === null ? '' : `; sends under ${shown.covered_by}`
+  if (lostAt !== null && until !== null) {
+    const end = cover === '' ? `; ${verified ? 'sends until' : 'refused since'} ${utc(until)}` : cover
+    return `missing since ${utc(lostAt)}: ${lost.join(', ')}${end}`
+  }
   if (verified) return ''
-  const missing = shown.filter(
+  const missing = records.filter(
     ({ key, verified: isThere }) => key !== 'tracking' && SENDING_RECORDS.includes(key) && !isThere,
   )
-  return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}` : ''
+  return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}${cover}` : cover.slice(2)
 }

@@ -3,6 +3,7 @@
  * delivers, for as long as it follows.
  */
 import type { Command } from 'commander'
+import { findSendingDomain } from '#features/domains/sending.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import { SendRequest } from '#features/emails/model.ts'
@@ -21,6 +22,8 @@ import { type AccountOption, collected, type JsonOption, withAccount } from './o
 import { distance, print, printable } from './output.ts'
 
 interface ShownEvent {
+  /** Present for mail that is only captured. */
+  readonly sandbox?: true
   readonly seq: number
   readonly type: string
   readonly at: string
@@ -41,7 +44,8 @@ const send = operation(
     const { response } = await acceptEmail(app, actor, draft).catch((error: unknown) => {
       throw isUnknownDomain(error) ? unknownDomain(draft.fromDomain) : error
     })
-    return { ...response, account_id: actor.accountUuid }
+    const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)?.domain ?? draft.fromDomain
+    return { ...response, account_id: actor.accountUuid, sending_domain: domain }
   },
 )
 
@@ -64,16 +68,18 @@ const follow = operation(
     const events = eventsOfEmail(app, accountId, email.id)
       .filter(({ seq }) => seq > input.afterSeq)
       .map(
-        ({ seq, type, at, recipient, data }): ShownEvent => ({
+        ({ seq, type, at, recipient, data, isSandbox }): ShownEvent => ({
           seq,
           type,
           at: isoTime(at),
           recipient,
+          ...(isSandbox && { sandbox: true }),
           data: JSON.parse(data ?? '{}') as ShownEvent['data'],
         }),
       )
     return {
       status: email.status,
+      sandbox: email.sandbox,
       is_final: !email.recipients.some(({ status }) => isOpen(status)),
       recipients: email.recipients.map(({ address, status }) => ({ address, status })),
       events,
@@ -132,13 +138,14 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
   const tell = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
   tell(
     sent,
-    `Accepted as ${sent.id}${sent.sandbox ? '. Its domain is not verified, so it is only captured and leaves for nowhere' : ''}.`,
+    `Accepted as ${sent.id}.${sent.sandbox ? ` ${sent.sending_domain} was never verified, so the message is captured and reaches nobody.` : ''}`,
   )
   if (!options.follow) return true
   for (let afterSeq = 0; ; ) {
     const {
       status,
       is_final: isFinal,
+      sandbox,
       recipients,
       events,
     } = await call(follow, { account: sent.account_id, id: sent.id, afterSeq })
@@ -147,11 +154,14 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
       afterSeq = event.seq
     }
     if (isFinal) {
-      tell(ending(sent.id, status, recipients), endingText(status, recipients))
+      tell(
+        ending(sent.id, status, recipients, sandbox),
+        sandbox ? capturedText(sent.id, sent.sending_domain, status, recipients) : endingText(status, recipients),
+      )
       return status === 'sent'
     }
     if (signal.aborted) {
-      tell(ending(sent.id, status, recipients), `It is still ${status}; it stays in the queue of the service.`)
+      tell(ending(sent.id, status, recipients, sandbox), `It is still ${status}; it stays in the queue of the service.`)
       return false
     }
     await systemClock.sleep(LOOK_EVERY_MS)
@@ -166,15 +176,26 @@ interface RecipientStatus {
 const notSent = (recipients: readonly RecipientStatus[]): RecipientStatus[] =>
   recipients.filter(({ status }) => status !== 'sent')
 
-function ending(id: string, status: Status, recipients: readonly RecipientStatus[]) {
+function ending(id: string, status: Status, recipients: readonly RecipientStatus[], sandbox: boolean) {
   const others = notSent(recipients)
   return {
     id,
     status,
+    ...(sandbox && { sandbox }),
     recipient_count: recipients.length,
     delivered_count: recipients.length - others.length,
     not_delivered: others,
   }
+}
+
+function capturedText(id: string, domain: string, status: Status, recipients: readonly RecipientStatus[]): string {
+  if (status !== 'sent') return endingText(status, recipients)
+  return printable(
+    [
+      `It was captured, not sent: ${domain} was never verified. GET /v1/emails/${id}/captured shows it.`,
+      `To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`,
+    ].join(' '),
+  )
 }
 
 /** `2 of 3 delivered; not carl@example.net (bounced).` */
@@ -204,13 +225,20 @@ function requestOf(options: SendOptions): SendRequest {
 }
 
 /** `14:02:11.205Z  deferred   bob@example.net  451 later; next try in 5 min  (mx.example.net [192.0.2.1], TLSv1.3 …)` */
-function eventLine({ type, at, recipient, data }: ShownEvent): string {
+function eventLine({ type, at, recipient, data, sandbox }: ShownEvent): string {
   const { next_retry_at: nextRetryAt } = data
   const said = data['smtp_response'] ?? data['reason']
   const next = typeof nextRetryAt === 'number' ? `next try ${distance(nextRetryAt, Date.parse(at))}` : ''
   const details = [said, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
   const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
-  const columns = [at.slice(11), type.padEnd(9), recipient ?? '', details, session && `(${session})`]
+  const columns = [
+    at.slice(11),
+    type.padEnd(9),
+    sandbox ? 'sandbox' : '',
+    recipient ?? '',
+    details,
+    session && `(${session})`,
+  ]
   return printable(
     columns
       .filter((column) => column !== '')

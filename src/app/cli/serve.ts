@@ -7,9 +7,9 @@ import { type Config, ConfigError, loadConfig } from '#platform/config.ts'
 import { DataDirInUse } from '../create.ts'
 import type { Service } from '../service.ts'
 import { VERSION } from '../version.ts'
-import { hostnameWarnings } from './hostname.ts'
 import { print } from './output.ts'
 import { portInUse } from './port.ts'
+import { settingWarnings } from './setting-warnings.ts'
 
 export function addServeCommand(program: Command): void {
   program
@@ -51,8 +51,7 @@ export async function runService(
     process.exit(1)
   }
   process.on('uncaughtException', onBug).on('unhandledRejection', onBug)
-  if (config.delivery === 'direct')
-    for (const warning of hostnameWarnings(config)) log.warn({ hostname: config.hostname }, warning)
+  for (const warning of settingWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
   if (!listener && config.delivery !== 'capture')
     log.warn(

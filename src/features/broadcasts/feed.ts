@@ -276,7 +276,7 @@ function handOver(
   const actor = restoredActor(broadcast.actor, { accountId, accountUuid: new Uint8Array(accountUuid) })
   const shared = draftOfBroadcast(broadcast, stream)
   const placement: Placement = {
-    ...requireSendable(app, actor, shared),
+    ...requireSendable(app, actor, shared, { isAccepted: true }),
     // As when it began: the quota was taken, or not, by that.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],

@@ -34,7 +34,7 @@ export const capturedListPage = (captures: readonly ListedCapture[]): Html =>
 ${NOTE}
 ${
   captures.length === 0
-    ? html`<p>Nothing is captured. Mail from domains that are not verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
+    ? html`<p>Nothing is captured. Mail from domains that never were verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
     : html`<table>
 <thead><tr><th scope="col">Received</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Subject</th></tr></thead>
 <tbody>${byEmail(captures).map(listRow)}</tbody>

@@ -12,7 +12,7 @@ import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import { requireScope } from '../api-keys/scopes.ts'
 import { audit } from '../audit-logs/audit.ts'
-import { findSendingDomain } from '../domains/sending.ts'
+import { domainNotVerified, findSendingDomain } from '../domains/sending.ts'
 import { requireUsable } from '../templates/render.ts'
 import { LARGEST_BODY_BYTES, LONGEST_SUBJECT, templateById } from '../templates/templates.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
@@ -267,12 +267,7 @@ function validFrom(db: Database, accountId: number, text: string | null): string
       `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
       'domain_not_found',
     )
-  if (!domain.isVerified)
-    throw invalid(
-      field,
-      `The domain ${domain.domain} is not verified yet; publish its DNS records and verify it, or leave ${field} out.`,
-      'domain_not_verified',
-    )
+  if (!domain.isVerified) throw domainNotVerified(field, domain)
   return formatMailbox(parsed)
 }
 

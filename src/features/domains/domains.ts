@@ -11,13 +11,17 @@ import { prepared } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
 import { requireRoom } from '../accounts/limits.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { dkimKeyContext } from './sending.ts'
-import { type Failing, FIRST_CHECK_MS } from './standing.ts'
+import { type Failing, FIRST_CHECK_MS, MAX_CHECK_INTERVAL_MS } from './standing.ts'
 import { cnameTarget } from './tracking-domain.ts'
+
+/** What a mail about the records of a domain said. */
+export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface Domain {
   readonly id: number
@@ -34,7 +38,17 @@ export interface Domain {
   /** Host of tracked links, in A-labels and lower case. */
   readonly trackingDomain: string | null
   readonly trackingVerifiedAt: Millis | null
+  /** Since when it counts as verified, also while it lacks records for less than 72 hours. */
   readonly verifiedAt: Millis | null
+  /** Since when it lacks a record that sending needs, if it was verified; see standing.ts. */
+  readonly recordsLostAt: Millis | null
+  /**
+   * When the owners are due to be mailed about lost or restored records, and what the last such mail said; see
+   * loss-notices.ts.
+   */
+  readonly lossNoticeDueAt: Millis | null
+  readonly lossNoticeSentAt: Millis | null
+  readonly lossNotice: LossNotice | null
   readonly checkedAt: Millis | null
   readonly nextCheckAt: Millis
   readonly failing: Failing
@@ -61,6 +75,10 @@ interface Row {
   tracking_domain: string | null
   tracking_verified_at: number | null
   verified_at: number | null
+  records_lost_at: number | null
+  loss_notice_due_at: number | null
+  loss_notice_sent_at: number | null
+  loss_notice: LossNotice | null
   checked_at: number | null
   next_check_at: number
   failing: string | null
@@ -94,6 +112,10 @@ const sql = prepared((db) => ({
   due: db.prepare<Row, [number, number, number, number]>(
     `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
   ),
+  misdated: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM domains WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL LIMIT 1',
+  ),
+  redate: db.prepare('UPDATE domains SET next_check_at = ? WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL'),
   deleted: db.prepare<Row, [number, number]>(
     `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
   ),
@@ -124,6 +146,10 @@ const domainOf = (row: Row): Domain => ({
   trackingDomain: row.tracking_domain,
   trackingVerifiedAt: row.tracking_verified_at,
   verifiedAt: row.verified_at,
+  recordsLostAt: row.records_lost_at,
+  lossNoticeDueAt: row.loss_notice_due_at,
+  lossNoticeSentAt: row.loss_notice_sent_at,
+  lossNotice: row.loss_notice,
   checkedAt: row.checked_at,
   nextCheckAt: row.next_check_at,
   failing: JSON.parse(row.failing ?? '{}') as Failing,
@@ -293,3 +319,12 @@ export const dueDomains = (
 
 /** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
+
+/** A later time was set by hand, to have no looks. */
+const MAX_CLOCK_AHEAD_MS = days(3650)
+
+/** Makes due what is due later than any look is put off: the clock was ahead when that was stored. */
+export async function mendCheckTimes({ db, clock, commit }: App): Promise<void> {
+  const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const
+  if (sql(db).misdated.get(...range)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), ...range))
+}

@@ -5,6 +5,7 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Closed, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, recordsOf } from './domains.ts'
+import { lostRecordsOf, sendsUntil } from './standing.ts'
 import type { Verification } from './verify.ts'
 
 export const NewDomain = Closed({
@@ -64,7 +65,8 @@ const FIELDS = {
   dkim_public_key: OptionalNullable(Type.String(), { description: 'The `p=` value of the DKIM record.' }),
   sending_subdomain: Type.String({ description: 'Label of the envelope sender below the domain, such as `send`.' }),
   status: Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
-    description: '`verified` while SPF, DKIM and return path are; `pending` mail is captured and does not leave.',
+    description:
+      '`verified` once SPF, DKIM and return path are, and for 72 hours after one of them is lost. Mail of a domain that never was verified is captured; of one that lost records for longer it is refused.',
   }),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
   dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
@@ -81,6 +83,18 @@ const FIELDS = {
     description: 'Since when the tracking host is verified.',
   }),
   verified_at: OptionalNullable(Timestamp(), { description: 'Since when the domain is verified.' }),
+  records_lost_at: OptionalNullable(Timestamp(), {
+    description: 'Since when a domain that was verified lacks a record that sending needs; null: it lacks none.',
+  }),
+  lost_records: Type.Optional(
+    Type.Array(Type.String(), {
+      description: 'Which of `spf`, `dkim` and `return_path` it lacks since it was verified.',
+    }),
+  ),
+  sends_until: OptionalNullable(Timestamp(), {
+    description:
+      'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`; then sends are a 422 `domain_not_verified`.',
+  }),
   dns_records: DNS_RECORDS,
   created_at: Timestamp({ description: 'When it was registered.' }),
   updated_at: Timestamp({ description: 'When anything of it last changed.' }),
@@ -99,7 +113,7 @@ export const CreatedDomain = Type.Object({
 const Check = (description: string) =>
   Type.Object(
     {
-      verified: Type.Boolean({ description: 'Whether it counts as verified now.' }),
+      verified: Type.Boolean({ description: 'Whether it counts as there now.' }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
     },
     { description },
@@ -129,7 +143,10 @@ export const VerificationWire = Type.Object({
   checks: Type.Object(CHECKS, {
     description: 'What DNS says now. A failed look-up leaves a flag as it was and says so.',
   }),
-  fully_verified: Type.Boolean({ description: 'Whether SPF, DKIM and return path are all verified.' }),
+  fully_verified: Type.Boolean({
+    description:
+      'Whether SPF, DKIM and return path are all there. A verified domain that lacks one still sends until `sends_until`.',
+  }),
 })
 export type VerificationWire = Static<typeof VerificationWire>
 
@@ -154,6 +171,9 @@ export function domainWire(config: Config, domain: Domain): DomainWire {
     tracking_domain_verified: domain.trackingVerifiedAt !== null,
     tracking_domain_verified_at: isoTimeOrNull(domain.trackingVerifiedAt),
     verified_at: isoTimeOrNull(domain.verifiedAt),
+    records_lost_at: isoTimeOrNull(domain.recordsLostAt),
+    lost_records: lostRecordsOf(domain),
+    sends_until: isoTimeOrNull(sendsUntil(domain)),
     dns_records: recordsOf(config, domain),
     created_at: isoTime(domain.createdAt),
     updated_at: isoTime(domain.updatedAt),

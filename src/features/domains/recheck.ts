@@ -7,7 +7,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { systemActor } from '../audit-logs/audit.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
-import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere } from './domains.ts'
+import { type Domain, dnsOf, dueDomains, findDomain, isVerifiedElsewhere, mendCheckTimes } from './domains.ts'
 import { giveUpForeignHost } from './set-tracking.ts'
 import type { Looks } from './standing.ts'
 import { cnameTarget, isHostElsewhere } from './tracking-domain.ts'
@@ -23,6 +23,7 @@ const CONCURRENCY = 8
  * @param signal ends the run after the checks in hand
  */
 export async function recheckDomains(app: App, signal?: AbortSignal): Promise<number> {
+  await mendCheckTimes(app)
   const now = app.clock.now()
   let after = { nextCheckAt: -1, id: 0 }
   let checked = 0

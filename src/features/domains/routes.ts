@@ -111,7 +111,8 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         response: One(VerificationWire),
         detail: {
           summary: 'Verify a domain',
-          description: 'Asks DNS now and says for each record what was found, what was expected and what to publish.',
+          description:
+            'Asks DNS now and says for each record what was found, what was expected and what to publish. Takes verification from nobody at once: a verified domain that lacks a record sends for 72 hours more.',
           tags,
           ...requires('domains:write'),
         },

@@ -2,14 +2,20 @@
  * @module What sending needs of a domain: which one a From address falls under, and its key. Read on every acceptance and delivery.
  */
 import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { prepared } from '#platform/db/open.ts'
+import { type AppError, invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { DnsRecordKey } from './dns-records.ts'
 
 export interface SendingDomain {
   readonly id: number
   readonly domain: string
   readonly isVerified: boolean
+  /** Set where it was verified and has lacked records for over 72 hours: it sends nothing, and is no sandbox. */
+  readonly lapsed: { readonly since: Millis; readonly lost: readonly DnsRecordKey[] } | undefined
 }
 
 export interface SigningDomain {
@@ -21,9 +27,20 @@ export interface SigningDomain {
   readonly privateKeyPem: string
 }
 
+interface SendingRow {
+  readonly id: number
+  readonly domain: string
+  readonly isVerified: number
+  readonly recordsLostAt: Millis | null
+  readonly spf: number
+  readonly dkim: number
+  readonly returnPath: number
+}
+
 const sql = prepared((db) => ({
-  byName: db.prepare<{ id: number; domain: string; isVerified: number }, [number, string]>(
-    'SELECT id, domain, verified_at IS NOT NULL AS isVerified FROM domains WHERE account_id = ? AND domain = ? AND deleted_at IS NULL',
+  byName: db.prepare<SendingRow, [number, string]>(
+    `SELECT id, domain, verified_at IS NOT NULL AS isVerified, records_lost_at AS recordsLostAt, spf_verified AS spf, dkim_verified AS dkim,
+       return_path_verified AS returnPath FROM domains WHERE account_id = ? AND domain = ? AND deleted_at IS NULL`,
   ),
   byId: db.prepare<
     { id: number; uuid: Uint8Array; domain: string; selector: string; subdomain: string; sealed: Uint8Array },
@@ -33,17 +50,44 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** The registered domain that covers a From domain: the nearest verified one at or above it, else the nearest (relaxed alignment, RFC 9989). */
+/**
+ * The registered domain that covers a From domain: the nearest verified one at or above it (relaxed alignment, RFC
+ * 9989), else the nearest that was verified, so that its live mail never falls into the sandbox, else the nearest.
+ */
 export function findSendingDomain(db: Database, accountId: number, fromDomain: string): SendingDomain | undefined {
   let nearest: SendingDomain | undefined
   for (let name = fromDomain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
     const row = sql(db).byName.get(accountId, name)
     if (!row) continue
-    const found = { id: row.id, domain: row.domain, isVerified: row.isVerified === 1 }
+    const found = sendingDomainOf(row)
     if (found.isVerified) return found
-    nearest ??= found
+    if (!nearest || (found.lapsed && !nearest.lapsed)) nearest = found
   }
   return nearest
+}
+
+/**
+ * The nearest verified domain of the account above a registered one, whose key mail of that one is signed with as long
+ * as it is not verified itself.
+ */
+export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
+  const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))
+  return found?.isVerified ? found.domain : undefined
+}
+
+function sendingDomainOf({ id, domain, isVerified, recordsLostAt, spf, dkim, returnPath }: SendingRow): SendingDomain {
+  if (isVerified === 1 || recordsLostAt === null) return { id, domain, isVerified: isVerified === 1, lapsed: undefined }
+  const flags = { spf, dkim, return_path: returnPath }
+  const lost = (Object.keys(flags) as (keyof typeof flags)[]).filter((key) => flags[key] === 0)
+  return { id, domain, isVerified: false, lapsed: { since: recordsLostAt, lost } }
+}
+
+/** The 422 for a domain that may not send. */
+export function domainNotVerified(field: string, { domain, lapsed }: SendingDomain): AppError {
+  const found = lapsed
+    ? `The domain ${domain} was verified and has lacked DNS records since ${isoTime(lapsed.since).slice(0, 16)}Z (${lapsed.lost.join(', ')}), for more than 72 hours; publish them again as GET /v1/domains/{id} shows them, then verify it with POST /v1/domains/{id}/verify.`
+    : `The domain ${domain} is not verified; publish its DNS records and verify it first.`
+  return invalid(field, found, 'domain_not_verified')
 }
 
 /** Context that seals a domain's DKIM key to its row. */

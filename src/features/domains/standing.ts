@@ -2,10 +2,14 @@
  * @module What a look at a domain's DNS does to its standing: flags, verification, next look. Pure: asks and stores nothing.
  *
  * - A definite answer (found, missing, wrong) decides; `unknown`, DNS not answering, leaves every flag as it was.
- * - A domain is verified exactly while its SPF, DKIM and return-path flags are all set. DMARC and the inbound MX count for nothing there.
- * - A look on request stores what it finds at once, also to the domain's harm: what was asked for, what is answered and what is stored are one.
- * - A scheduled look at a verified domain is forgiving, since losing verification sends mail to the sandbox and nobody is watching: a flag falls
- *   only when its record was found missing or wrong at 3 scheduled looks in a row that lie 24 hours apart. Until then the flag stands.
+ * - A domain becomes verified once its SPF, DKIM and return-path flags are all set. DMARC and the inbound MX count
+ *   for nothing there.
+ * - The three flags say what is in DNS now. A verified domain that lacks one stays verified for 72 hours from the look
+ *   that first missed it (`recordsLostAt`), whoever asked for that look; then it is not verified and sends nothing.
+ *   It is never a sandbox again: that is for domains that never were verified, so that live mail is never captured.
+ * - A scheduled look is forgiving of the other records: such a flag falls only when its record was found missing or
+ *   wrong at 3 scheduled looks in a row that lie 24 hours apart. Until then the flag stands. A look on request stores
+ *   what it finds at once.
  * - The tracking host is told apart: its CNAME counts for nothing in the verification of the domain. It is forgiven in the same way while it is
  *   verified, since links in mail that goes out without it are dead.
  * - Inbound is switched on when the MX flag is newly set, never off: an MX that is gone brings no mail, and the owner's word by PATCH stays.
@@ -21,12 +25,19 @@ export type LookKey = DnsRecordKey | 'tracking'
 /** What a look has found; a record that it left out is as it was. */
 export type Looks = Readonly<Partial<Record<LookKey, Check>>>
 
-/** Verified records that scheduled looks find missing or wrong: since when, and at how many looks in a row. */
+/**
+ * Verified records beside those of sending that scheduled looks find missing or wrong: since when, and at how many
+ * looks in a row.
+ */
 export type Failing = Readonly<Partial<Record<LookKey, { readonly since: Millis; readonly looks: number }>>>
 
 export interface Standing {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly verifiedAt: Millis | null
+  /**
+   * Since when a domain that was verified lacks a record that sending needs; null also for one that never was verified.
+   */
+  readonly recordsLostAt: Millis | null
   readonly mxVerifiedAt: Millis | null
   /** No look changes it. */
   readonly trackingDomain: string | null
@@ -38,7 +49,21 @@ export interface Standing {
 /** The records without which nothing is sent under the domain's name. */
 export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_path']
 
-/** A verified record is given up only after both. */
+/** How long a verified domain goes on sending while it lacks records. */
+export const LOSS_GRACE_MS = hours(72)
+
+/** Until when a domain sends that lacks records, or sent; null while it lacks none, or never was verified. */
+export const sendsUntil = ({ recordsLostAt }: Pick<Standing, 'recordsLostAt'>): Millis | null =>
+  recordsLostAt === null ? null : recordsLostAt + LOSS_GRACE_MS
+
+/** The records of sending that a domain that was verified lacks now. */
+export const lostRecordsOf = ({
+  recordsLostAt,
+  verified,
+}: Pick<Standing, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
+  recordsLostAt === null ? [] : SENDING_RECORDS.filter((key) => !verified[key])
+
+/** A verified record that sending does not need is given up only after both. */
 const FORGIVEN_LOOKS = 3
 const FORGIVEN_MS = hours(24)
 
@@ -66,7 +91,8 @@ export function standingAfter(
     failing[key] = now
     return true
   }
-  const flagAfter = (key: DnsRecordKey): boolean => stateAfter(key, before.verified[key], before.verifiedAt !== null)
+  const flagAfter = (key: DnsRecordKey): boolean =>
+    stateAfter(key, before.verified[key], before.verifiedAt !== null && !SENDING_RECORDS.includes(key))
   const isTracking = before.trackingDomain !== null && stateAfter('tracking', before.trackingVerifiedAt !== null, true)
   const verified: Record<DnsRecordKey, boolean> = {
     spf: flagAfter('spf'),
@@ -75,12 +101,9 @@ export function standingAfter(
     return_path: flagAfter('return_path'),
     mx: flagAfter('mx'),
   }
-  const isVerified = SENDING_RECORDS.every((key) => verified[key])
-  // A look at the tracking host alone says nothing about the domain.
-  const isJudged = SENDING_RECORDS.some((key) => checks[key] !== undefined)
   return {
     verified,
-    verifiedAt: !isJudged ? before.verifiedAt : isVerified ? (before.verifiedAt ?? look.now) : null,
+    ...verificationAfter(before, checks, verified, look.now),
     mxVerifiedAt: verified.mx ? (before.mxVerifiedAt ?? look.now) : null,
     trackingDomain: before.trackingDomain,
     trackingVerifiedAt: isTracking ? (before.trackingVerifiedAt ?? look.now) : null,
@@ -89,10 +112,32 @@ export function standingAfter(
   }
 }
 
+function verificationAfter(
+  before: Standing,
+  checks: Looks,
+  verified: Standing['verified'],
+  now: Millis,
+): Pick<Standing, 'verifiedAt' | 'recordsLostAt'> {
+  const { verifiedAt, recordsLostAt } = before
+  // A look at the tracking host alone says nothing about the domain.
+  if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
+  if (SENDING_RECORDS.every((key) => verified[key])) return { verifiedAt: verifiedAt ?? now, recordsLostAt: null }
+  // Only a look that misses a record begins or ends the 72 hours: one that got no answer may be our own trouble.
+  const isMissed = SENDING_RECORDS.some((key) => !verified[key] && checks[key] && checks[key].outcome !== 'unknown')
+  if (recordsLostAt === null && (verifiedAt === null || !isMissed)) return { verifiedAt, recordsLostAt }
+  // A clock that was ahead when they were lost must not prolong it.
+  const lostAt = Math.min(recordsLostAt ?? now, now)
+  const isInGrace = now < lostAt + LOSS_GRACE_MS
+  // In its 72 hours again: a look by a wrong clock had ended them.
+  const at = isInGrace ? (verifiedAt ?? now) : isMissed ? null : verifiedAt
+  return { verifiedAt: at, recordsLostAt: lostAt }
+}
+
 /** Whether the API shows a difference. */
 export const isSameStanding = (a: Standing, b: Standing): boolean =>
   DNS_RECORD_KEYS.every((key) => a.verified[key] === b.verified[key]) &&
   a.verifiedAt === b.verifiedAt &&
+  a.recordsLostAt === b.recordsLostAt &&
   a.trackingVerifiedAt === b.trackingVerifiedAt &&
   a.inboundEnabled === b.inboundEnabled
 
@@ -101,24 +146,33 @@ const UNANSWERED_MS = minutes(15)
 
 const WHILE_VERIFIED_MS = hours(6)
 
+/** No look is put off for longer. */
+export const MAX_CHECK_INTERVAL_MS = days(1)
+
 /**
- * How long until the next scheduled look: seldom at a verified domain; at an unverified one, or one with an unverified tracking host, the more often
- * the fresher its last change is, so that records are seen soon after they were asked for and soon after they were lost.
+ * How long until the next scheduled look: seldom at a verified domain; at an unverified one, one that lacks records or
+ * one with an unverified tracking host, the more often the fresher its last change is, so that records are seen soon
+ * after they were asked for and soon after they were lost.
  * @param sinceChangeMs since the domain was registered or last changed
  */
 export function untilNextLook(
-  standing: Pick<Standing, 'verifiedAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
+  standing: Pick<Standing, 'verifiedAt' | 'recordsLostAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
   checks: Looks | undefined,
   sinceChangeMs: number,
+  now: Millis,
 ): number {
-  const whileUnverified = sinceChangeMs < days(1) ? minutes(5) : sinceChangeMs < days(7) ? hours(1) : days(1)
+  const whileUnverified =
+    sinceChangeMs < days(1) ? minutes(5) : sinceChangeMs < days(7) ? hours(1) : MAX_CHECK_INTERVAL_MS
   const isTrackingPending = standing.trackingDomain !== null && standing.trackingVerifiedAt === null
   const interval =
     standing.verifiedAt === null
       ? whileUnverified
-      : isTrackingPending
+      : isTrackingPending || standing.recordsLostAt !== null
         ? Math.min(whileUnverified, WHILE_VERIFIED_MS)
         : WHILE_VERIFIED_MS
   const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')
-  return isUnanswered ? Math.min(interval, UNANSWERED_MS) : interval
+  const until = isUnanswered ? Math.min(interval, UNANSWERED_MS) : interval
+  const lastMoment = standing.verifiedAt === null ? null : sendsUntil(standing)
+  // A look at the end of the 72 hours is the one that ends them.
+  return lastMoment === null || lastMoment <= now ? until : Math.min(until, lastMoment - now)
 }

@@ -32,7 +32,18 @@ export const domains = sqliteTable(
     trackingDomain: text('tracking_domain'),
     /** Since when the CNAME of the tracking host points to us; null: it does not. */
     trackingVerifiedAt: time('tracking_verified_at'),
+    /** Since when it counts as verified, also in the 72 hours after it lost records; null: it does not. */
     verifiedAt: time('verified_at'),
+    /**
+     * Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer
+     * sends; never the sandbox.
+     */
+    recordsLostAt: time('records_lost_at'),
+    /** When the owners are due to be mailed about lost or restored records; null: nothing to say. */
+    lossNoticeDueAt: time('loss_notice_due_at'),
+    lossNoticeSentAt: time('loss_notice_sent_at'),
+    /** What the last of these mails said: `lost`, `ended` or `restored`. */
+    lossNotice: text('loss_notice'),
     checkedAt: time('checked_at'),
     /** When its DNS is looked at again without being asked. */
     nextCheckAt: time('next_check_at').notNull(),
@@ -50,6 +61,7 @@ export const domains = sqliteTable(
     index('domains_account').on(t.accountId),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
+    index('domains_loss_notices').on(t.lossNoticeDueAt).where(sql`loss_notice_due_at is not null`),
     index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )

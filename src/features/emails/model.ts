@@ -88,7 +88,7 @@ export const SendResponse = Type.Object({
   status: Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
   sandbox: Type.Boolean({
-    description: 'True when the From domain is not verified: the message is captured and leaves for nowhere.',
+    description: 'True when the From domain never was verified: the message is captured and leaves for nowhere.',
   }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),

@@ -133,11 +133,12 @@ const sql = prepared((db) => ({
   ),
   recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
   events: db.prepare<
-    { seq: number; type: number; at: number; recipient: string | null; data: string | null },
+    { seq: number; type: number; at: number; recipient: string | null; data: string | null; sandbox: number },
     [number, number]
   >(
-    `SELECT seq, type, at, recipients.address AS recipient, data FROM events LEFT JOIN recipients ON recipients.id = recipient_id
-     WHERE events.email_id = ? AND account_id = ? ORDER BY seq`,
+    `SELECT seq, type, at, recipients.address AS recipient, data, sandbox
+     FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
+     WHERE events.email_id = ? AND events.account_id = ? ORDER BY seq`,
   ),
   countHours: db.prepare<{ n: number | null }, [number, string, number, number]>(
     'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
@@ -229,7 +230,7 @@ export function findEmail(db: Database, accountId: number, uuid: UuidBytes): Sto
 export const eventsOfEmail = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
-    .map((row) => ({ ...row, type: eventType(row.type) }))
+    .map(({ sandbox, ...row }) => ({ ...row, type: eventType(row.type), isSandbox: sandbox === 1 }))
 
 function emailOf(db: Database, row: EmailRow): StoredEmail {
   return {

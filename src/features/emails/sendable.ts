@@ -15,14 +15,19 @@ import {
   takeQuota,
 } from '../accounts/accounts.ts'
 import { hasTracking } from '../accounts/plans.ts'
-import { findSendingDomain } from '../domains/sending.ts'
+import { domainNotVerified, findSendingDomain } from '../domains/sending.ts'
 import { findStream } from '../streams/streams.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import type { Draft } from './draft.ts'
 import type { Placement } from './insert.ts'
 
-/** What the database decides about a draft; throws the refusal: paused account, unknown domain or stream. */
-export function requireSendable(app: App, actor: Actor, draft: Draft) {
+/**
+ * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown
+ * stream.
+ * @param options.isAccepted it belongs to what was accepted before, which is sent although its domain has lost its
+ * records since then
+ */
+export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
   const account = sendingAccount(app.config, app.db, actor.accountId)
   requireSending(account)
   const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
@@ -33,14 +38,9 @@ export function requireSendable(app: App, actor: Actor, draft: Draft) {
       'domain_not_found',
     )
   }
-  const sandbox = !domain.isVerified
-  if (sandbox && app.config.sendingUnverified === 'reject') {
-    throw invalid(
-      'from',
-      `The domain ${domain.domain} is not verified; publish its DNS records and verify it first.`,
-      'domain_not_verified',
-    )
-  }
+  const sandbox = !domain.isVerified && !domain.lapsed
+  const isRefused = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
+  if (isRefused && !isAccepted) throw domainNotVerified('from', domain)
   const streamId = findStream(app.db, actor.accountId, draft.stream)
   if (streamId === undefined)
     throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')

@@ -19,6 +19,7 @@ interface Row {
   at: number
   data: string | null
   emailUuid: Uint8Array | null
+  sandbox: number | null
   recipient: string | null
 }
 
@@ -26,7 +27,7 @@ const sql = prepared((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
   // The bounds on seq are what it costs at most, however few are of a wanted type.
   page: db.prepare<Row, [number, number, number, number, number]>(
-    `SELECT seq, type, at, data, emails.uuid AS emailUuid, recipients.address AS recipient
+    `SELECT seq, type, at, data, emails.uuid AS emailUuid, sandbox, recipients.address AS recipient
      FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
      WHERE events.account_id = ? AND seq > ? AND seq <= ? AND (1 << type) & ? ORDER BY seq LIMIT ?`,
   ),
@@ -102,7 +103,10 @@ export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, wante
 
 const feedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
   const emailId = row.emailUuid === null ? null : formatUuid(row.emailUuid)
-  return { seq: row.seq, ...eventWire({ ...row, type: eventType(row.type) }, emailId, owner, keys) }
+  return {
+    seq: row.seq,
+    ...eventWire({ ...row, type: eventType(row.type), isSandbox: row.sandbox === 1 }, emailId, owner, keys),
+  }
 }
 
 /** The largest number that a query may give: digits enough for any feed. */

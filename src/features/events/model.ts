@@ -26,9 +26,12 @@ const EVENT_FIELDS = {
   link_url: OptionalNullable(Type.String(), { description: 'Link of a click.' }),
   remote_mta: OptionalNullable(Type.String(), { description: 'Receiving server: name and address.' }),
   user_agent: OptionalNullable(Type.String(), { description: 'User agent of an open or click.' }),
+  sandbox: Type.Optional(
+    Type.Literal(true, { description: 'Present when the email was only captured: its domain was never verified.' }),
+  ),
   raw_payload: OptionalNullable(Type.Unknown(), {
     description:
-      'All that the event carries: reason, smtp_response, tls, next_retry_at; of `email.inbound` inbound_email_id, of `mailbox.message.received` mailbox_id and mailbox_message_id.',
+      'All that the event carries: reason, smtp_response, tls, next_retry_at; of `email.inbound` inbound_email_id, of `mailbox.message.received` mailbox_id and mailbox_message_id; of `domain.*` domain_id, domain, lost_records and sends_until.',
   }),
 }
 
@@ -66,6 +69,8 @@ export interface RecordedEvent {
   readonly recipient: string | null
   /** JSON of what it carries. */
   readonly data: string | null
+  /** Whether it is of an email that was only captured. */
+  readonly isSandbox: boolean
 }
 
 /** Whose event it is. */
@@ -81,7 +86,7 @@ export function eventWire<Id extends string | null>(
   owner: EventOwner,
   keys: KeyRing,
 ): Omit<EmailEvent, 'email_id'> & { email_id: Id } {
-  const data = JSON.parse(event.data ?? '{}') as Record<string, string | number | null>
+  const data = JSON.parse(event.data ?? '{}') as Record<string, unknown>
   const text = (name: string): string | null => (typeof data[name] === 'string' ? data[name] : null)
   const at = isoTime(event.at)
   const { next_retry_at: nextRetryAt } = data
@@ -101,6 +106,7 @@ export function eventWire<Id extends string | null>(
     link_url: text('link_url'),
     remote_mta: text('remote_mta'),
     user_agent: text('user_agent'),
+    ...(event.isSandbox && { sandbox: true as const }),
     raw_payload:
       event.data === null
         ? null

@@ -31,6 +31,9 @@ export const EVENT_TYPES = [
   'mailbox.message.received',
   'account.auto_paused',
   'insights.generated',
+  'domain.records_lost',
+  'domain.records_restored',
+  'domain.unverified',
 ] as const
 
 export type EventType = (typeof EVENT_TYPES)[number]
@@ -74,6 +77,14 @@ export interface EventData {
   readonly source?: 'reputation' | 'scam_classifier' | 'registration_burst' | 'admin'
   /** Of `insights.generated`: public id of the report. */
   readonly insight_id?: string
+  /**
+   * Of the events of a domain: public id and name; the records that it lacks, or lacked; until when it sends (RFC
+   * 3339).
+   */
+  readonly domain_id?: string
+  readonly domain?: string
+  readonly lost_records?: readonly string[]
+  readonly sends_until?: string
   /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
   readonly tls?: string | null
 }

@@ -20,7 +20,10 @@ export type Budgeted = (typeof BUDGETED)[number]
 /** Bytes; 0: no bound. */
 export type Budgets = Readonly<Record<Budgeted, number>>
 
-export const budgetsOf = (config: Config): Budgets => ({
+/** The sizes as they are configured; `limitToDisk` says which hold. */
+export const budgetsOf = (
+  config: Pick<Config, 'contentMaxBytes' | 'eventsMaxBytes' | 'inboundMaxBytes' | 'logsMaxBytes'>,
+): Budgets => ({
   content: config.contentMaxBytes,
   events: config.eventsMaxBytes,
   inbound: config.inboundMaxBytes,
@@ -52,6 +55,8 @@ export interface Measured {
 /** What goes of an account that is above its share. */
 export interface Cut extends Excess {
   readonly kind: Budgeted
+  /** What the kind may use in all. */
+  readonly budgetBytes: number
   /** What goes is from before this time; undefined: nothing may go, as all that it has is unread or not over. */
   readonly before: Millis | undefined
   /** Row ids by table, oldest first; none for events, which go by their time. */
@@ -170,10 +175,13 @@ export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
   BUDGETED.flatMap((kind) => {
     const excesses = excessesOf(measured, kind, budgets[kind])
     if (excesses.length === 0) return []
-    return kind === 'events' ? cutEvents(measured, excesses) : cutRows(kind, measured, excesses)
+    const cuts = kind === 'events' ? cutEvents(measured, excesses) : cutRows(kind, measured, excesses)
+    return cuts.map((cut) => ({ ...cut, budgetBytes: budgets[kind] }))
   })
 
-function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess[]): Cut[] {
+type CutOfKind = Omit<Cut, 'budgetBytes'>
+
+function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess[]): CutOfKind[] {
   const ranges = new Map(eventsOf(db).map((range) => [range.accountId, range]))
   const timeOf = db.query<{ at: Millis }, [number, number]>('SELECT at FROM events WHERE account_id = ? AND seq = ?')
   return excesses.map((excess) => {
@@ -200,7 +208,7 @@ interface Cutting {
  */
 const MAX_UNREAD_FRACTION = 0.5
 
-function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly Excess[]): Cut[] {
+function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly Excess[]): CutOfKind[] {
   const cuttings = new Map(
     excesses.map((excess): [number, Cutting] => {
       const neverCut = uses[kind].get(excess.accountId)?.keptBytes ?? 0

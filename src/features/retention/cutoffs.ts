@@ -39,7 +39,8 @@ export async function budgetCuts(app: App): Promise<readonly Cut[]> {
   const now = app.clock.monotonicMs()
   if (last && now - last.at < last.tookMs / MEASURE_PART) return []
   try {
-    return await measureInWorker({ dataDir: app.config.dataDir, budgets: budgetsOf(app.config) })
+    const { dataDir, minFreeDisk } = app.config
+    return await measureInWorker({ dataDir, minFreeDisk, budgets: budgetsOf(app.config) })
   } catch (error) {
     app.log.warn({ err: error }, 'what the data use could not be measured; budgets are looked at again later')
     return []

@@ -5,11 +5,14 @@
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
 import { type Budgets, type Cut, findCuts, mayBeOver, measure } from './budgets.ts'
+import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 
 declare const self: Worker
 
 export interface MeasureRequest {
   readonly dataDir: string
+  readonly minFreeDisk: number
+  /** As configured. */
   readonly budgets: Budgets
 }
 
@@ -26,7 +29,8 @@ self.onmessage = ({ data }: MessageEvent<MeasureRequest>) => {
   }
 }
 
-function look({ dataDir, budgets }: MeasureRequest): Cut[] {
+function look({ dataDir, minFreeDisk, budgets: configured }: MeasureRequest): Cut[] {
+  const budgets = limitToDisk(configured, measureDiskLimit({ dataDir, minFreeDisk }))
   if (!mayBeOver(dataDir, budgets)) return []
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {

@@ -10,6 +10,7 @@ import { isOpen, STATUSES, statusCode } from '../emails/status.ts'
 import { UNROUTED_DROPPED_METRIC } from '../inbound/store.ts'
 import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
 import { agedCutoffs, agesOf } from './cutoffs.ts'
+import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 import { HAS_CONTENT, UNOWNED } from './holdings.ts'
 import { cursorOf } from './walk.ts'
 
@@ -78,9 +79,10 @@ export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undef
 /** What is kept of each kind, for how long, and what goes next. @param db in the same read transaction as the measure */
 export function keptKinds(db: Database, config: Config, measured: Measured, now: Millis): Kept[] {
   const ages: Readonly<Record<KeptKind, number>> = { ...agesOf(config), audit: config.auditDays }
-  const budgets: Readonly<Record<KeptKind, number>> = { ...budgetsOf(config), audit: 0 }
+  const limited = limitToDisk(budgetsOf(config), measureDiskLimit(config))
+  const budgets: Readonly<Record<KeptKind, number>> = { ...limited, audit: 0 }
   const used: Readonly<Record<KeptKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
-  const cuts = Map.groupBy(findCuts(measured, budgetsOf(config)), (cut) => cut.kind)
+  const cuts = Map.groupBy(findCuts(measured, limited), (cut) => cut.kind)
   const aged = agedCutoffs(config, now)
   const oldest = oldestOf(db)
   const kinds: readonly KeptKind[] = [...BUDGETED, 'audit']

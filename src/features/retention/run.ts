@@ -21,7 +21,7 @@ import {
 } from '../events/trim.ts'
 import { firstNeededSeq } from '../webhooks/needed.ts'
 import { believedTime } from './believed-time.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
+import { BUDGETED, type Budgeted, type Cut } from './budgets.ts'
 import { agedCutoffs, budgetCuts } from './cutoffs.ts'
 import { createPace, type Pace } from './pace.ts'
 import { goThrough, type OldRow, retireByIds, type Walk } from './walk.ts'
@@ -96,7 +96,7 @@ async function removeOversized(app: App, now: Millis, signal: AbortSignal): Prom
   const cuts = signal.aborted ? [] : await budgetCuts(app)
   for (const [kind, ofKind] of Map.groupBy(cuts, (cut) => cut.kind))
     app.log.warn(
-      { kind, maxBytes: budgetsOf(app.config)[kind], accounts: ofKind.length, first: ofKind.slice(0, 5).map(cutFacts) },
+      { kind, maxBytes: ofKind[0]?.budgetBytes, accounts: ofKind.length, first: ofKind.slice(0, 5).map(cutFacts) },
       'a kind of data is over its budget; the accounts above their share lose their oldest',
     )
   for (const cut of cuts) removed[cut.kind] += await removeCut(app, cut, now, signal)

@@ -16,7 +16,7 @@ import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { noReplySender } from '../contact-lists/contact-mails.ts'
 import { type ContactList, getList } from '../contacts/lists.ts'
-import { findSendingDomain } from '../domains/sending.ts'
+import { domainNotVerified, findSendingDomain } from '../domains/sending.ts'
 import type { CustomField } from './custom-fields.ts'
 import type { Messages } from './messages.ts'
 import { newSlug, SLUG } from './slug.ts'
@@ -289,11 +289,6 @@ function senderOf(db: Database, list: ContactList, given: string | null): string
       `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
       'domain_not_found',
     )
-  if (!domain.isVerified)
-    throw invalid(
-      'from_address',
-      `The domain ${domain.domain} is not verified yet; publish its DNS records and verify it, or leave from_address out.`,
-      'domain_not_verified',
-    )
+  if (!domain.isVerified) throw domainNotVerified('from_address', domain)
   return formatMailbox(parsed)
 }

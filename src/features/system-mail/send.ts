@@ -43,10 +43,11 @@ const sql = prepared((db) => ({
   holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
     'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
   ),
+  // One that lacks DNS records only when there is no other: it may have to tell of that.
   first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string }, []>(
     `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain FROM domains JOIN accounts ON accounts.id = account_id
      WHERE verified_at IS NOT NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
-     ORDER BY accounts.id, domains.id LIMIT 1`,
+     ORDER BY records_lost_at IS NOT NULL, accounts.id, domains.id LIMIT 1`,
   ),
 }))
 
@@ -95,6 +96,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
+    // Lapsed since the sender was chosen: never into the sandbox, and what a look has just ended may still leave.
     if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
     insertEmail(
       app,
@@ -105,7 +107,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       {
         domainId: domain.id,
         streamId,
-        sandbox: !domain.isVerified,
+        sandbox: !domain.isVerified && !domain.lapsed,
         tracked: false,
         suppressions: suppressionsOf(tx.db, actor, draft, streamId),
         quotaMonth: null,
@@ -148,18 +150,31 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
     )
 }
 
-/** The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting the oldest with a verified one. */
-function senderOf({ config }: Pick<App, 'config'>, db: Database): Sender | undefined {
-  if (config.systemFrom === '') {
-    const row = sql(db).first.get()
-    return row ? { ...row, from: `no-reply@${row.domain}` } : undefined
-  }
-  const domain = domainOfMailbox(config.systemFrom)
-  let found: Sender | undefined
+/**
+ * The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting, or
+ * when its domain has lost its records for good, the oldest with a verified one.
+ */
+function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
+  const named = config.systemFrom === '' ? undefined : namedSender(config.systemFrom, db)
+  if (named && !named.isLapsed) return named.sender
+  if (config.systemFrom !== '' && !named) return undefined
+  if (named)
+    log.warn(
+      { from: config.systemFrom },
+      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain, if there is one',
+    )
+  const row = sql(db).first.get()
+  return row ? { ...row, from: `no-reply@${row.domain}` } : undefined
+}
+
+function namedSender(from: string, db: Database): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {
+  const domain = domainOfMailbox(from)
+  let found: { readonly sender: Sender; readonly isLapsed: boolean } | undefined
   for (const holder of sql(db).holders.all()) {
     const sending = findSendingDomain(db, holder.accountId, domain)
-    if (sending?.isVerified) return { ...holder, from: config.systemFrom }
-    if (sending) found ??= { ...holder, from: config.systemFrom }
+    const sender = { ...holder, from }
+    if (sending?.isVerified) return { sender, isLapsed: false }
+    if (sending) found ??= { sender, isLapsed: sending.lapsed !== undefined }
   }
   return found
 }

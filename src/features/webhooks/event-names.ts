@@ -20,6 +20,9 @@ export const WEBHOOK_EVENTS = [
   'mailbox.message.received',
   'account.auto_paused',
   'insights.generated',
+  'domain.records_lost',
+  'domain.records_restored',
+  'domain.unverified',
 ] as const
 
 type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]

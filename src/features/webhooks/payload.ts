@@ -28,6 +28,7 @@ interface EmailRow {
   readonly emailUuid: Uint8Array
   readonly from: string
   readonly subject: string
+  readonly sandbox: number
   readonly recipient: string | null
 }
 
@@ -36,7 +37,7 @@ const sql = prepared((db) => ({
     'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
   ),
   email: db.prepare<EmailRow, [number, number]>(
-    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, address AS recipient
+    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, address AS recipient
      FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
      WHERE events.account_id = ? AND seq = ?`,
   ),
@@ -153,9 +154,15 @@ export function payloadOf(app: App, accountId: number, seq: number): Payload | u
   }
   if (event === 'account.auto_paused')
     return { event, body: { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' } }
+  if (event === 'domain.records_lost' || event === 'domain.records_restored' || event === 'domain.unverified')
+    return { event, body: { ...head, ...data } }
   const email = sql(db).email.get(accountId, seq)
   const body = email && BODIES[event]?.(toldOf(db, email, data))
-  return body ? { event, body: { ...head, ...body, recipient: email.recipient } } : undefined
+  if (!body) return undefined
+  return {
+    event,
+    body: { ...head, ...body, recipient: email.recipient, ...(email.sandbox === 1 && { sandbox: true }) },
+  }
 }
 
 function insightOf(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {

@@ -347,6 +347,14 @@ test('a reply counts in the quota; one to a suppressed address is rejected and c
   expect(app.db.query('SELECT sandbox FROM emails ORDER BY id DESC LIMIT 1').get()).toEqual({ sandbox: 1 })
 })
 
+test('a reply of a domain that was verified and has lost its records for good is a 422, and is not captured', async () => {
+  await using service = await createMailboxApi()
+  const message = await service.receives()
+  service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
+  expectRefusal(await service.api('POST', `${message}/reply`, BODY), 422, 'domain_not_verified', 'from')
+  expect(service.app.db.query('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 0 })
+})
+
 describe('with an Idempotency-Key', () => {
   const headers = { 'idempotency-key': 'reply-1' }
 

@@ -51,6 +51,9 @@ async function begun(service: EmailApi, contacts: number, request: Json = {}): P
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
 }
+/** The domain of the sender was verified and has lacked records for too long. */
+const loseVerification = ({ app }: EmailApi) =>
+  app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
 const control = ({ api }: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') =>
   api('POST', `/v1/operations/${id}/${verb}`)
 const controlled = async (service: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') => {
@@ -346,6 +349,20 @@ describe('the request', () => {
     const { metadata } = await operationOf(service, String(at(answer.body, 'data', 'operation_id')))
     expect(at(metadata, 'sandbox')).toBe(true)
   })
+})
+
+test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
+  await using service = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+  const id = await begun(service, 3, { send_at: inAnHour() })
+  loseVerification(service)
+  service.clock.advance(hours(1))
+  await eventually(async () => {
+    service.clock.advance(seconds(1))
+    return (await operationOf(service, id)).status === 'completed'
+  })
+  const emails = service.app.db.query<{ sandbox: number }, []>('SELECT sandbox FROM emails').all()
+  expect(emails).toEqual([{ sandbox: 0 }, { sandbox: 0 }, { sandbox: 0 }])
+  expectRefusal(await post(service, await listOf(service, numbered(1))), 422, 'domain_not_verified', 'from')
 })
 
 test.each([

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import type { Domain } from '#features/domains/domains.ts'
 import { recheckDomains } from '#features/domains/recheck.ts'
 import { verifyDomain } from '#features/domains/verify.ts'
+import { EVERY_TYPE, readFeed } from '#features/events/feed.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { type DomainTest, startDomainTest } from './fixture.ts'
@@ -75,95 +77,127 @@ describe('a verified domain', () => {
     expect(await nextLook(t, t.id)).toBe(minutes(15))
   })
 
-  test('stays verified, flags and all, while a record is missing for less than 24 hours', async () => {
+  test('that lacks a record is looked at often, and sends until the look at the end of 72 hours', async () => {
+    await using t = await startVerified()
+    const { verifiedAt } = t.stored(t.id)
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    expect(t.stored(t.id)).toMatchObject({
+      verified: { spf: true, dkim: false, dmarc: true, return_path: true, mx: true },
+      verifiedAt,
+      recordsLostAt: lostAt,
+      failing: {},
+      nextCheckAt: lostAt + minutes(5),
+      updatedAt: lostAt,
+    })
+    t.clock.advance(hours(71) + minutes(30))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt, nextCheckAt: lostAt + hours(72) })
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: null, recordsLostAt: lostAt })
+    expect(t.audited().slice(-2)).toEqual(['domain.records_lost by system', 'domain.unverified by system'])
+    t.publish(t.domain)
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: t.clock.now(), recordsLostAt: null })
+  })
+
+  test('has its loss, and the end of it, in the feed of events', async () => {
+    await using t = await startVerified()
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const until = isoTime(t.clock.now() + hours(72))
+    delete t.dns.zone[dkimHost(t.domain)]
+    t.publish(t.domain)
+    await nextLook(t, t.id)
+    const about = { domain_id: t.id, domain: 'example.com', lost_records: ['dkim'] }
+    const owner = { accountId: t.actor.accountId, accountUuid: t.actor.accountUuid }
+    const { events } = readFeed(t.app, owner, { after: 0, upTo: 9, types: EVERY_TYPE, limit: 9 })
+    expect(events.map(({ type, email_id, raw_payload }) => ({ type, email_id, raw_payload }))).toEqual([
+      { type: 'domain.records_lost', email_id: null, raw_payload: { ...about, sends_until: until } },
+      { type: 'domain.records_restored', email_id: null, raw_payload: about },
+    ])
+  })
+
+  test('loses nothing to looks that got no answer, not at the end of 72 hours either', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
+    t.break('SERVFAIL', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verified: before.verified, recordsLostAt: null })
     t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    t.break('SERVFAIL', dkimHost(t.domain))
+    t.clock.advance(hours(73))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: before.verifiedAt, recordsLostAt: lostAt })
+    expect(await nextLook(t, t.id)).toBe(minutes(15))
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    expect(t.stored(t.id).verifiedAt).toBeNull()
+  })
+
+  test('is verified again when the clock was ahead at the look that ended its 72 hours', async () => {
+    await using t = await startVerified()
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    t.clock.jumpTo(lostAt + days(40))
+    await verifyDomain(t.app, t.actor, t.id)
+    expect(t.stored(t.id).verifiedAt).toBeNull()
+    t.clock.jumpTo(lostAt + minutes(1))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id).recordsLostAt).toBe(lostAt)
+    expect(t.stored(t.id).verifiedAt).not.toBeNull()
+  })
+
+  test('keeps the flag of a record that sending does not need until 3 looks over 24 hours missed it', async () => {
+    await using t = await startVerified()
+    const before = t.stored(t.id)
+    t.break('NXDOMAIN', 'example.com')
     for (let look = 1; look <= 4; look++) await nextLook(t, t.id)
-    const after = t.stored(t.id)
-    expect(after).toEqual({
+    expect(t.stored(t.id)).toEqual({
       ...before,
       checkedAt: t.clock.now(),
       nextCheckAt: t.clock.now() + hours(6),
-      failing: { dkim: { since: t.clock.now() - hours(18), looks: 4 } },
+      failing: { mx: { since: t.clock.now() - hours(18), looks: 4 } },
     })
-    t.publish(t.domain)
     await nextLook(t, t.id)
-    expect(t.stored(t.id).failing).toEqual({})
-  })
-
-  test('is unverified when a record was missing for 24 hours, and then looked at often', async () => {
-    await using t = await startVerified()
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    for (let look = 1; look <= 5; look++) await nextLook(t, t.id)
-    const { verified, verifiedAt, failing, nextCheckAt, updatedAt } = t.stored(t.id)
-    expect({ verified, verifiedAt, failing, nextCheckAt, updatedAt }).toEqual({
-      verified: { spf: true, dkim: false, dmarc: true, return_path: true, mx: true },
-      verifiedAt: null,
+    expect(t.stored(t.id)).toMatchObject({
+      verified: { ...before.verified, mx: false },
+      recordsLostAt: null,
       failing: {},
-      nextCheckAt: t.clock.now() + minutes(5),
-      updatedAt: t.clock.now(),
     })
-    expect(t.audited().at(-1)).toBe('domain.unverified by system')
-    t.publish(t.domain)
-    await nextLook(t, t.id)
-    expect(t.stored(t.id).verifiedAt).toBe(t.clock.now())
   })
 
-  test('is not unverified by fewer than 3 looks, however far apart', async () => {
-    await using t = await startVerified()
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    for (let look = 1; look <= 2; look++) {
-      t.clock.advance(days(3))
-      expect(await recheckDomains(t.app)).toBe(1)
-      expect(t.stored(t.id).verifiedAt).not.toBeNull()
-    }
-    t.clock.advance(days(3))
-    await recheckDomains(t.app)
-    expect(t.stored(t.id).verifiedAt).toBeNull()
-  })
-
-  test('is not unverified by looks that got no answer, which do not end the count either', async () => {
-    await using t = await startVerified()
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
-    const since = t.clock.now()
-    t.break('SERVFAIL', dkimHost(t.domain))
-    for (let at = 0; at < 10; at++) {
-      t.clock.advance(hours(6))
-      await recheckDomains(t.app)
-    }
-    expect(t.stored(t.id).failing).toEqual({ dkim: { since, looks: 1 } })
-    expect(t.stored(t.id).verifiedAt).not.toBeNull()
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
-    expect(t.stored(t.id).failing).toEqual({ dkim: { since, looks: 2 } })
-    await nextLook(t, t.id)
-    expect(t.stored(t.id).verifiedAt).toBeNull()
-  })
-
-  test('counts each record by itself', async () => {
+  test('keeps such a flag over looks far apart that are fewer than 3, and over looks without an answer', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', 'example.com')
-    for (let look = 1; look <= 4; look++) await nextLook(t, t.id)
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
-    const { verified, verifiedAt, failing } = t.stored(t.id)
-    expect(verified).toEqual({ spf: true, dkim: true, dmarc: true, return_path: true, mx: false })
-    expect(verifiedAt).not.toBeNull()
-    expect(failing).toEqual({ dkim: { since: t.clock.now(), looks: 1 } })
-  })
-
-  test('is unverified by a request in the middle of what scheduled looks forgive', async () => {
-    await using t = await startVerified()
-    t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
-    const { domain } = await verifyDomain(t.app, t.actor, t.id)
-    expect({ verifiedAt: domain.verifiedAt, failing: domain.failing }).toEqual({ verifiedAt: null, failing: {} })
+    const look = async () => {
+      t.clock.advance(days(3))
+      await recheckDomains(t.app)
+      return t.stored(t.id).verified.mx
+    }
+    expect([await look(), await look()]).toEqual([true, true])
+    t.break('SERVFAIL', 'example.com')
+    expect([await look(), await look()]).toEqual([true, true])
+    t.break('NXDOMAIN', 'example.com')
+    expect(await look()).toBe(false)
   })
 })
 
 describe('a run', () => {
+  test('looks at once at what a clock that was ahead had put off, and not at what was put off by hand', async () => {
+    await using t = await startVerified()
+    const { id } = await t.register('other.example')
+    t.app.db.run('UPDATE domains SET next_check_at = ? WHERE domain = ?', [t.clock.now() + days(40), 'example.com'])
+    t.app.db.run('UPDATE domains SET next_check_at = 4000000000000 WHERE domain = ?', ['other.example'])
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect(t.stored(t.id).nextCheckAt).toBe(t.clock.now() + hours(6))
+    expect(t.stored(id).nextCheckAt).toBe(4_000_000_000_000)
+  })
+
   test('checks all that is due, more than a slice, each once', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('d0.example')

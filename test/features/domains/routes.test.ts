@@ -67,6 +67,9 @@ function pendingWire({ t }: HttpTest, name: string) {
     tracking_domain_verified: false,
     tracking_domain_verified_at: null,
     verified_at: null,
+    records_lost_at: null,
+    lost_records: [],
+    sends_until: null,
     dns_records: {
       spf: record('TXT', `send.${name}`, 'v=spf1 ip4:192.0.2.25 -all'),
       dkim: record('TXT', `${row.selector}._domainkey.${name}`, `v=DKIM1; k=rsa; p=${row.publicKey}`),
@@ -89,6 +92,32 @@ describe('/v1/domains', () => {
     expect(await http.call('GET', '/v1/domains')).toEqual({
       status: 200,
       body: { data: [wire], pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 } },
+    })
+  })
+
+  test('says since when a verified domain lacks which records, and until when it sends', async () => {
+    await using http = await startHttpTest()
+    const { t, call } = http
+    const { id, domain } = await t.register('example.com')
+    t.publish(domain)
+    await call('POST', `/v1/domains/${id}/verify`)
+    t.clock.advance(1000)
+    t.break('NXDOMAIN', `${domain.dkimSelector}._domainkey.example.com`)
+    const lostAt = t.clock.now()
+    const facts = {
+      records_lost_at: isoTime(lostAt),
+      lost_records: ['dkim'],
+      sends_until: isoTime(lostAt + 72 * 3_600_000),
+    }
+    const verified = await call('POST', `/v1/domains/${id}/verify`)
+    expect(verified.body).toMatchObject({ data: { ...facts, status: 'verified', fully_verified: false } })
+    expect((await call('GET', '/v1/domains')).body).toMatchObject({
+      data: [{ ...facts, status: 'verified', dkim_verified: false }],
+    })
+    t.clock.advance(72 * 3_600_000)
+    await call('POST', `/v1/domains/${id}/verify`)
+    expect((await call('GET', `/v1/domains/${id}`)).body).toMatchObject({
+      data: { ...facts, status: 'pending', verified_at: null },
     })
   })
 

@@ -97,23 +97,53 @@ describe('verifying on request', () => {
   })
 
   test.each(['spf', 'dkim', 'return_path'] as const)(
-    'takes verification back at once when %s is gone for certain',
+    'reports at once that %s is gone, and takes verification away only after 72 hours',
     async (lost) => {
       await using t = await startVerified()
+      const { verifiedAt } = t.stored(t.id)
       const entry = t.dns.zone[t.hosts[lost]]
       if (typeof entry !== 'object') throw new Error('not published')
       if (lost === 'return_path') delete entry.MX
       else delete entry.TXT
+      const lostAt = t.clock.now()
       const { domain, checks, fullyVerified } = await verifyDomain(t.app, t.actor, t.id)
       expect(domain.verified).toEqual({ ...ALL, [lost]: false })
       expect(flagsOf(checks)).toEqual(domain.verified)
-      expect({ verifiedAt: domain.verifiedAt, fullyVerified }).toEqual({ verifiedAt: null, fullyVerified: false })
+      expect(domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
+      expect(fullyVerified).toBe(false)
       // Soon again, so that the record's return is seen.
       expect(domain.nextCheckAt).toBe(t.clock.now() + minutes(5))
-      expect(findSendingDomain(t.app.db, t.actor.accountId, 'example.com')?.isVerified).toBe(false)
-      expect(t.audited().at(-1)).toBe('domain.unverified by operator')
+      t.clock.advance(hours(72) - 1)
+      expect((await verifyDomain(t.app, t.actor, t.id)).domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
+      expect(findSendingDomain(t.app.db, t.actor.accountId, 'example.com')?.isVerified).toBe(true)
+      t.clock.advance(1)
+      expect((await verifyDomain(t.app, t.actor, t.id)).domain).toMatchObject({
+        verifiedAt: null,
+        recordsLostAt: lostAt,
+      })
+      expect(findSendingDomain(t.app.db, t.actor.accountId, 'example.com')).toMatchObject({
+        isVerified: false,
+        lapsed: { since: lostAt, lost: [lost] },
+      })
+      expect(t.audited().slice(2)).toEqual(['domain.records_lost by operator', 'domain.unverified by operator'])
     },
   )
+
+  test('of what was lost and is there again ends the 72 hours, before and after their end', async () => {
+    await using t = await startVerified()
+    const { domain: before } = await verifyDomain(t.app, t.actor, t.id)
+    for (const wait of [hours(71), hours(100)]) {
+      t.break('NXDOMAIN', t.hosts.dkim)
+      await verifyDomain(t.app, t.actor, t.id)
+      t.clock.advance(wait)
+      await verifyDomain(t.app, t.actor, t.id)
+      delete t.dns.zone[t.hosts.dkim]
+      t.publish(before, ['dkim'])
+      const { domain } = await verifyDomain(t.app, t.actor, t.id)
+      expect(domain).toMatchObject({ verified: ALL, recordsLostAt: null })
+      expect(domain.verifiedAt).not.toBeNull()
+    }
+  })
 
   test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)(
     'leaves a verified domain as it was when DNS answers %s, and says so',
@@ -177,7 +207,7 @@ describe('verifying on request', () => {
     const { domain, checks } = await verifyDomain(t.app, t.actor, t.id)
     expect(domain.verified).toEqual({ ...ALL, spf: false, return_path: false })
     expect(flagsOf(checks)).toEqual(domain.verified)
-    expect(domain.verifiedAt).toBeNull()
+    expect(domain.recordsLostAt).toBe(t.clock.now())
   })
 
   test('switches inbound on when the MX is newly verified, and leaves the owner’s word alone after that', async () => {

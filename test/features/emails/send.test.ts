@@ -1,7 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+import { eventually } from '#test/support/app.ts'
+import {
+  createEmailApi,
+  EMAIL,
+  type EmailApi,
+  expectRefusal,
+  NOW,
+  UNVERIFIED,
+  UUID,
+  VERIFIED,
+} from '#test/support/email-api.ts'
 
 let emails: EmailApi
 beforeAll(async () => {
@@ -271,6 +281,51 @@ describe('the sender', () => {
     expectRefusal(await strict.send({ from: `x@${UNVERIFIED}` }), 422, 'domain_not_verified', 'from')
     expect(strict.stored()).toEqual(before)
     expect((await strict.send()).status).toBe(202)
+  })
+})
+
+describe('the sender of a domain that was verified and lost records', () => {
+  const HOUR_MS = 3_600_000
+  const lose = ({ app, clock }: EmailApi, hoursAgo: number) =>
+    app.db.run(
+      'UPDATE domains SET dkim_verified = 0, spf_verified = 1, return_path_verified = 1, records_lost_at = ?, verified_at = ? WHERE domain = ?',
+      [clock.now() - hoursAgo * HOUR_MS, hoursAgo < 72 ? NOW : null, VERIFIED],
+    )
+
+  test('goes on sending for 72 hours: nothing is captured', async () => {
+    await using service = await createEmailApi()
+    lose(service, 71)
+    expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
+  })
+
+  test.each([VERIFIED, `sub.${VERIFIED}`, `below.${VERIFIED}`])(
+    'is a 422 after that, also at %s, which says since when it lacks what, and stores nothing',
+    async (domain) => {
+      await using service = await createEmailApi()
+      await service.addDomain(service.actor, `below.${VERIFIED}`)
+      service.app.db.run('UPDATE domains SET verified_at = NULL WHERE domain = ?', [`below.${VERIFIED}`])
+      lose(service, 72)
+      const before = service.stored()
+      const answer = await service.send({ from: `x@${domain}` })
+      expectRefusal(answer, 422, 'domain_not_verified', 'from')
+      expect(at(answer.body, 'message')).toMatch(
+        /^The domain sender\.test was verified and has lacked DNS records since \S+Z \(dkim\), for more than 72 hours; publish them/,
+      )
+      expect(service.stored()).toEqual(before)
+    },
+  )
+
+  test('sends what was scheduled before, and not into the sandbox', async () => {
+    await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+    const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
+    lose(service, 100)
+    service.clock.advance(HOUR_MS)
+    const detail = await eventually(async () => {
+      service.clock.advance(1000)
+      const now = await service.detail(sent.id)
+      return now['status'] === 'sent' && now
+    })
+    expect(detail['sandbox']).toBe(false)
   })
 })
 

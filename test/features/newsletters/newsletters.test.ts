@@ -286,6 +286,15 @@ describe('sending', () => {
     expect(await get(noTemplate)).toMatchObject({ template_id: templateId })
   })
 
+  test('from a domain that was verified and has lost its records for good is a 422; it stays a draft', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    own.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
+    expectRefusal(await send(id, {}, own), 422, 'domain_not_verified', 'from')
+    expect(await get(id, own)).toMatchObject({ status: 'draft', operation_id: null })
+  })
+
   test('twice at once is one 202 and one 409, and nothing is doubled', async () => {
     const { own, listId } = await working(50)
     await using _ = own

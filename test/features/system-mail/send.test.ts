@@ -50,6 +50,30 @@ describe('mail of the service', () => {
     expect(sentMail(api.app.db)).toMatchObject([{ sender: `desk@${UNVERIFIED}`, sandbox: 1 }])
   })
 
+  test('leaves from another verified domain when that of the setting lost its records, and never into the sandbox', async () => {
+    await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${VERIFIED}` } })
+    const younger = await createTestAccount(api.app)
+    await api.addDomain(younger, 'younger.test')
+    api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
+    expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+    expect(sentMail(api.app.db)).toMatchObject([{ sender: 'no-reply@younger.test', sandbox: 0 }])
+    api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
+    expect(await sendSystemMail(api.app, { ...MAIL, subject: 'Again' })).toBe(false)
+    expect(sentMail(api.app.db)).toHaveLength(1)
+  })
+
+  test('leaves from a domain that lacks records only when no other is verified', async () => {
+    await using api = await createEmailApi()
+    api.app.db.run('UPDATE domains SET records_lost_at = 1 WHERE domain = ?', [VERIFIED])
+    await sendSystemMail(api.app, MAIL)
+    await api.addDomain(await createTestAccount(api.app), 'younger.test')
+    await sendSystemMail(api.app, MAIL)
+    expect(sentMail(api.app.db)).toMatchObject([
+      { sender: `no-reply@${VERIFIED}`, sandbox: 0 },
+      { sender: 'no-reply@younger.test', sandbox: 0 },
+    ])
+  })
+
   test('is never read by the account that it leaves from: a link in it may let somebody in', async () => {
     await using api = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     await sendSystemMail(api.app, { ...MAIL, html: '<p>Open this link.</p>' })

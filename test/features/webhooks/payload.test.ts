@@ -2,7 +2,8 @@ import { expect, test } from 'bun:test'
 import { EVENT_TYPES, type EventData, type EventType } from '#features/events/record.ts'
 import { payloadOf } from '#features/webhooks/payload.ts'
 import { minutes } from '#platform/units.ts'
-import { NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { at } from '#test/support/api.ts'
+import { NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json } from './fixture.ts'
 
 const SESSION: EventData = {
@@ -111,6 +112,50 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
   },
 )
 
+const OF_DOMAIN: readonly EventType[] = ['domain.records_lost', 'domain.records_restored', 'domain.unverified']
+
+test.each(OF_DOMAIN)('the payload of %s names the domain and its records', async (type) => {
+  await using service = await createWebhookApi()
+  const { app, actor, tell } = service
+  const data = {
+    domain_id: actor.accountUuid,
+    domain: VERIFIED,
+    lost_records: ['dkim'],
+    ...(type !== 'domain.records_restored' && { sends_until: AT }),
+  }
+  const [seq = 0] = await tell([type], { data })
+  const told = payloadOf(app, actor.accountId, seq)
+  expect(told?.event).toBe(type)
+  expect(told?.body).toEqual({
+    event: type,
+    event_id: expect.stringMatching(UUID),
+    account_id: actor.accountUuid,
+    timestamp: expect.any(String),
+    ...data,
+  })
+})
+
+test('payloads, the feed and the detail say sandbox: true of captured mail, and nothing of other mail', async () => {
+  await using service = await createWebhookApi()
+  const { app, actor, accepted, rowsOf, tell, api, detail } = service
+  const live = await accepted(EMAIL)
+  const captured = await accepted({ ...EMAIL, from: `ada@${UNVERIFIED}` })
+  for (const [type, data] of CASES) {
+    const seqs = await Promise.all(
+      [live, captured].map(({ id }) => tell([type], { emailId: rowsOf(id).emailId, ...(data && { data }) })),
+    )
+    expect(seqs.map(([seq = 0]) => payloadOf(app, actor.accountId, seq)?.body['sandbox'])).toEqual([undefined, true])
+  }
+  const { body } = await api('GET', '/v1/events?limit=1000')
+  const feed = at(body, 'data') as Json[]
+  for (const { id, sandbox } of [{ id: live.id }, { id: captured.id, sandbox: true }]) {
+    const ofEmail = feed.filter((event) => event['email_id'] === id)
+    expect(ofEmail.length).toBeGreaterThan(CASES.length)
+    for (const event of ofEmail) expect(event['sandbox']).toBe(sandbox)
+    for (const event of (await detail(id))['events'] as Json[]) expect(event['sandbox']).toBe(sandbox)
+  }
+})
+
 test('the payload of an event is the same bytes at every attempt', async () => {
   await using service = await createWebhookApi()
   const { app, actor, clock, accepted, rowsOf, tell } = service
@@ -138,9 +183,10 @@ test('webhooks are told of no other event of an email, nor of one that is gone o
     'mailbox.message.received',
     'account.auto_paused',
     'insights.generated',
+    ...OF_DOMAIN,
   ])
-  // A pause is of nothing but its account.
-  const silent = others.filter((type) => type !== 'account.auto_paused')
+  // A pause is of nothing but its account, and what becomes of a domain of nothing but that.
+  const silent = others.filter((type) => type !== 'account.auto_paused' && !OF_DOMAIN.includes(type))
   for (const seq of await tell(silent, { emailId })) expect(payloadOf(app, actor.accountId, seq)).toBeUndefined()
   const [seq = 0] = await tell(['sent'], { emailId })
   expect(payloadOf(app, actor.accountId, seq)?.event).toBe('sent')

@@ -26,6 +26,9 @@ const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'rejected',
   'uncertain',
   'unsubscribed',
+  'domain.records_lost',
+  'domain.records_restored',
+  'domain.unverified',
 ]
 
 /** Failed attempts in a row, written as the dispatcher writes them. */

@@ -1,0 +1,18 @@
+/**
+ * @module What is wrong with the settings of a service that sends mail, as sentences for its log and for `tassis
+ * check`.
+ */
+import { diskLimitWarnings } from '#features/retention/disk-limit.ts'
+import type { Config } from '#platform/config.ts'
+import { hostnameWarnings } from './hostname.ts'
+import { publicUrlWarnings } from './public-url.ts'
+
+/** None in mode `capture`, in which nothing leaves the machine. */
+export const settingWarnings = (config: Config): readonly string[] =>
+  config.delivery === 'capture'
+    ? []
+    : [
+        ...(config.delivery === 'direct' ? hostnameWarnings(config) : []),
+        ...publicUrlWarnings(config),
+        ...diskLimitWarnings(config),
+      ]

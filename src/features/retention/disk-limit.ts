@@ -1,0 +1,68 @@
+/**
+ * @module Bounds the sizes of retention to the disk: sizes that it cannot hold would let it fill up and refuse new mail
+ * before anything is removed. They are left as configured while the data use little of the disk, so that a small disk
+ * costs nothing before it must. Reads only.
+ */
+import { statfsSync } from 'node:fs'
+import type { Config } from '#platform/config.ts'
+import { formatSize } from '#platform/setting-kinds.ts'
+import { GiB, MiB } from '#platform/units.ts'
+import { type Budgets, budgetsOf } from './budgets.ts'
+import { allocated } from './measure.ts'
+
+/** The sizes hold as configured up to this part of what the disk can hold, and are bounded to it from there on. */
+const FULL_FRACTION = 0.8
+
+export interface DiskLimit {
+  /** What the disk can hold: its size less the reserve. */
+  readonly capacityBytes: number
+  /** What the data folder uses of it. */
+  readonly usedBytes: number
+}
+
+/** Walks the data folder, so it is for Workers and commands. */
+export const measureDiskLimit = ({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskLimit => ({
+  capacityBytes: diskCapacity({ dataDir, minFreeDisk }),
+  usedBytes: allocated(dataDir),
+})
+
+function diskCapacity({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): number {
+  const { bsize, blocks } = statfsSync(dataDir)
+  const size = blocks * bsize
+  // A reserve of most of the disk is a mistake, for which no data may go.
+  return Math.max(size - minFreeDisk, size / 2)
+}
+
+/**
+ * The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no
+ * bound.
+ */
+export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {
+  const fullBytes = capacityBytes * FULL_FRACTION
+  const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumOf(budgets)) : 1
+  const limit = (bytes: number): number => Math.floor(Math.min(bytes * fraction, capacityBytes))
+  return {
+    content: limit(budgets.content),
+    events: limit(budgets.events),
+    inbound: limit(budgets.inbound),
+    logs: limit(budgets.logs),
+  }
+}
+
+const sumOf = ({ content, events, inbound, logs }: Budgets): number => content + events + inbound + logs
+
+/** At most one sentence, which says what the sizes are together and what the disk can hold. */
+export function diskLimitWarnings(
+  config: Pick<Config, 'dataDir' | 'minFreeDisk'> & Parameters<typeof budgetsOf>[0],
+  capacityBytes = diskCapacity(config),
+): readonly string[] {
+  const sum = sumOf(budgetsOf(config))
+  if (sum <= capacityBytes) return []
+  return [
+    `TASSIS_CONTENT_MAX_BYTES, TASSIS_EVENTS_MAX_BYTES, TASSIS_INBOUND_MAX_BYTES and TASSIS_LOGS_MAX_BYTES are ${shown(sum)} together, and the disk can hold ${shown(capacityBytes)} (its size less TASSIS_MIN_FREE_DISK): once the data use ${FULL_FRACTION * 100} % of that, the sizes are lowered in proportion to fit. Set smaller ones, or use a larger disk.`,
+  ]
+}
+
+/** `69.9GiB`; exact where it is a whole number of them. */
+const shown = (bytes: number): string =>
+  bytes >= GiB ? `${Number((bytes / GiB).toFixed(1))}GiB` : formatSize(Math.floor(bytes / MiB) * MiB)

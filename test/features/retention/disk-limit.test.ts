@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'bun:test'
+import { diskLimitWarnings, limitToDisk } from '#features/retention/disk-limit.ts'
+import { GiB } from '#platform/units.ts'
+
+const DEFAULTS = { content: 20 * GiB, events: 10 * GiB, inbound: 20 * GiB, logs: 20 * GiB }
+
+describe('the sizes that hold on a disk', () => {
+  test('are those of the configuration while all of them fit', () => {
+    expect(limitToDisk(DEFAULTS, { capacityBytes: 70 * GiB, usedBytes: 10 * GiB })).toEqual(DEFAULTS)
+  })
+
+  test('are none above what the disk can hold', () => {
+    const limited = limitToDisk({ ...DEFAULTS, content: 1000 * GiB }, { capacityBytes: 35 * GiB, usedBytes: 0 })
+    expect(limited).toEqual({ ...DEFAULTS, content: 35 * GiB })
+  })
+
+  test('fit together once the data use most of the disk, each in its proportion, and lower nothing before that', () => {
+    const capacityBytes = 35 * GiB
+    expect(limitToDisk(DEFAULTS, { capacityBytes, usedBytes: 28 * GiB })).toEqual(DEFAULTS)
+    expect(limitToDisk(DEFAULTS, { capacityBytes, usedBytes: 28 * GiB + 1 })).toEqual({
+      content: 8 * GiB,
+      events: 4 * GiB,
+      inbound: 8 * GiB,
+      logs: 8 * GiB,
+    })
+  })
+
+  test('stay as they are on a disk that is nearly used where they fit', () => {
+    const small = { content: GiB, events: GiB, inbound: GiB, logs: GiB }
+    expect(limitToDisk(small, { capacityBytes: 10 * GiB, usedBytes: 9 * GiB })).toEqual(small)
+  })
+
+  test('a size of 0 stays no bound', () => {
+    const limited = limitToDisk({ ...DEFAULTS, logs: 0 }, { capacityBytes: 20 * GiB, usedBytes: 19 * GiB })
+    expect(limited.logs).toBe(0)
+    expect(limited.content + limited.events + limited.inbound).toBeLessThanOrEqual(16 * GiB)
+  })
+})
+
+test('the warning names what the sizes are together and what the disk can hold, and there is none where they fit', () => {
+  const config = {
+    dataDir: '/',
+    minFreeDisk: 0,
+    contentMaxBytes: 20 * GiB,
+    eventsMaxBytes: 10 * GiB,
+    inboundMaxBytes: 20 * GiB,
+    logsMaxBytes: 20 * GiB,
+  }
+  expect(diskLimitWarnings(config, 70 * GiB)).toEqual([])
+  const [warning] = diskLimitWarnings(config, 39.9 * GiB)
+  expect(warning).toContain('are 70GiB together, and the disk can hold 39.9GiB')
+})
