@@ -59,8 +59,9 @@ export type ReplyRow = readonly [cause: BounceCategory, source: Source, ...patte
 
 export const WHOSE = '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
 
-/** The mailbox is full. A living address, whatever else the reply says and whatever its code. */
-const FULL: readonly ReplyRow[] = [
+/** Said of addresses that are alive, whatever else the reply says and whatever its code: a full mailbox, a greylist, a sender who guesses. */
+const LIVING: readonly ReplyRow[] = [
+  ['rate_limited', 'netease', 'too many (?:invalid|unknown|bad|wrong|non-?existent) (?:recipient|user|address)'],
   // Gmail counts what a sender sends in a quota as well.
   ['rate_limited', 'google', 'e-?mail quota exceeded', '(?:sending|relay|user sending) (?:quota|limit)'],
   ['rate_limited', 'rfc6647', 'gr[ea]y-?list', 'grey ?listing'],
@@ -456,7 +457,7 @@ const LOCKED: readonly ReplyRow[] = [
     '(?:conta|caixa)(?: \\S+){0,3} (?:suspens|bloquead)',
     '(?:konto|skrzynk\\S*)(?: \\S+){0,3} (?:zablokowan|zawieszon)',
     '(?:account|postbus|mailbox)(?: \\S+){0,3} geblokkeerd',
-    '*(?:ящик|пользовател|аккаунт|учетн)\\S*(?: \\S+){0,4} заблокирован',
+    '*(?:ящик|пользовател|аккаунт|учетн)\\S{0,20}(?: \\S{1,40}){0,4} заблокирован',
     '*(?:被冻结|已冻结|已锁定)',
   ],
 ]
@@ -488,7 +489,7 @@ const DISABLED: readonly ReplyRow[] = [
     '(?:conta|caixa|endere\\S{1,2}o)(?: \\S+){0,3} (?:desativad|inativ|encerrad)',
     '(?:konto|skrzynk\\S*|adres)(?: \\S+){0,3} (?:nieaktywn|usuni\\S{1,2}t|wy\\S{1,2}\\S?czon)',
     '(?:account|postbus|adres|mailbox)(?: \\S+){0,3} (?:gedeactiveerd|opgeheven|gesloten)',
-    '*(?:ящик|пользовател|аккаунт|учетн)\\S*(?: \\S+){0,4} (?:отключ|удал)',
+    '*(?:ящик|пользовател|аккаунт|учетн)\\S{0,20}(?: \\S{1,40}){0,4} (?:отключ|удал)',
     '*(?:停用|停止されて|利用停止|已注销|已禁用|被禁用)',
   ],
 ]
@@ -622,14 +623,14 @@ const rulesOf = (...tables: readonly (readonly ReplyRow[])[]): readonly Rule[] =
     pattern: anyOf(patterns),
   }))
 
-export const FULL_RULES = rulesOf(FULL)
+export const LIVING_RULES = rulesOf(LIVING)
 export const UNKNOWN_RULES = rulesOf(UNKNOWN)
 export const UNAVAILABLE_RULES = rulesOf(UNAVAILABLE)
 export const LOCKED_RULES = rulesOf(LOCKED)
 export const DISABLED_RULES = rulesOf(DISABLED)
 /** All rules, in the order in which they decide. */
 export const REPLY_RULES: readonly Rule[] = [
-  ...FULL_RULES,
+  ...LIVING_RULES,
   ...rulesOf(PROVIDERS, SENDER_CAUSES, MESSAGE_CAUSES, POLICY),
   ...LOCKED_RULES,
   ...DISABLED_RULES,

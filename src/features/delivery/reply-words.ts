@@ -6,7 +6,7 @@ import type { BounceCategory } from './classify.ts'
 import {
   anyOf,
   DISABLED_RULES,
-  FULL_RULES,
+  LIVING_RULES,
   LOCKED_RULES,
   REPLY_RULES,
   UNAVAILABLE_RULES,
@@ -107,7 +107,7 @@ export const causeOfWords = (words: string): BounceCategory | undefined =>
 
 /** A full mailbox, a greylist: said of addresses that are alive, with any code. @param words of `normaliseReply` */
 export const causeOfLiving = (words: string): BounceCategory | undefined =>
-  FULL_RULES.find(({ pattern }) => pattern.test(words))?.category
+  LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
 
 /** @param words of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>
