@@ -69,12 +69,15 @@ const BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '7.29': 'authentication',
   '7.8': 'authentication',
   // Microsoft's own.
+  '4.300': 'expired',
+  '4.310': 'dns_failure',
+  '4.316': 'expired',
   '7.509': 'authentication',
   '7.515': 'authentication',
 }
 
 /** Codes of causes that their words do not change: what else a reply mentions explains it. */
-const SURE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '7.25', '7.27', '7.28', '1.8', '7.509', '7.515'])
+const SURE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
 
 /** What can be said of a recipient only: not before one was named, and not of the sender. */
 const OF_RECIPIENT: ReadonlySet<BounceCategory> = new Set(['invalid_recipient', 'inactive_mailbox', 'mailbox_full'])
