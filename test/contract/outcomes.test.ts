@@ -18,6 +18,8 @@ const UUID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const QUEUED = '250 2.0.0 Queued as 1'
 const UNKNOWN = '550 5.1.1 No such user here'
 const GREYLISTED = '450 4.2.0 Greylisted'
+const LISTED = '550 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org'
+const RULED = '550 5.7.1 Message rejected by policy'
 const SPAM = '554 5.7.1 Message rejected as spam by content filter'
 const MTA = 'mx.receiver.test [127.0.0.1]'
 
@@ -28,6 +30,8 @@ const AT_RCPT: Readonly<Record<string, Reaction>> = {
   gone: UNKNOWN,
   left: UNKNOWN,
   greylisted: GREYLISTED,
+  listed: LISTED,
+  ruled: RULED,
   endless: `${`250-${'x'.repeat(60)}\r\n`.repeat(1100)}250 2.1.5 Recipient ok`,
 }
 const AT_DATA: Readonly<Record<string, Reaction>> = { cut: { drop: 'reset' } }
@@ -105,21 +109,22 @@ const nothing = { smtp_response: null, sending_ip: null }
 const unbounced = { bounce_type: null, bounce_category: null }
 const session = { ip_address: '127.0.0.1', remote_mta: MTA }
 const raw = (more: Json): Json => ({ raw_payload: expect.objectContaining(more) })
-const bounce = (reply: string, category: string): Case['events'] => [
+type BounceType = 'hard' | 'soft'
+const bounce = (reply: string, category: string, bounceType: BounceType): Case['events'] => [
   {
     type: 'bounced',
-    bounce_type: 'hard',
+    bounce_type: bounceType,
     bounce_category: category,
     diagnostic_code: `smtp; ${reply}`,
     ...session,
     ...raw({ smtp_response: reply, tls: 'none: not offered' }),
   },
 ]
-const bounced = (to: string, reply: string, category: string): Case => ({
+const bounced = (to: string, reply: string, category: string, bounceType: BounceType = 'hard'): Case => ({
   to,
   email: { status: 'bounced', error_message: reply, smtp_response: reply, sending_ip: '127.0.0.1' },
-  recipient: { smtp_response: reply, sending_ip: '127.0.0.1', bounce_type: 'hard', bounce_category: category },
-  events: bounce(reply, category),
+  recipient: { smtp_response: reply, sending_ip: '127.0.0.1', bounce_type: bounceType, bounce_category: category },
+  events: bounce(reply, category, bounceType),
 })
 const deferred = (to: string, reply: string | null, category: string, reason: unknown, more: Json = {}): Case => ({
   to,
@@ -151,16 +156,19 @@ const cases: readonly [name: string, Case][] = [
     },
   ],
   ['a refusal at RCPT as a hard bounce', bounced('unknown', UNKNOWN, 'invalid_recipient')],
-  ['a refusal of the message as a hard bounce', bounced('spam', SPAM, 'spam_content')],
+  ['a refusal of the message as a soft bounce', bounced('spam', SPAM, 'spam_content', 'soft')],
+  ['a permanent refusal of our IP as a deferral', deferred('listed', LISTED, 'reputation', LISTED, session)],
+  ['a permanent refusal by policy as a deferral', deferred('ruled', RULED, 'policy', RULED, session)],
   [
     'an address that needs SMTPUTF8 as a bounce with 5.6.7 when the receiver does not offer it',
     bounced(
       'jürgen',
       '553 5.6.7 Not sent: the message needs SMTPUTF8, which the receiving server does not offer',
       'protocol_error',
+      'soft',
     ),
   ],
-  ['a refusal for now as a deferral', deferred('greylisted', GREYLISTED, 'unknown', GREYLISTED, session)],
+  ['a refusal for now as a deferral', deferred('greylisted', GREYLISTED, 'rate_limited', GREYLISTED, session)],
   [
     'a connection that is lost before the message as a deferral',
     deferred('cut', null, 'connection_failure', expect.stringContaining('lost')),

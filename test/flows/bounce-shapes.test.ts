@@ -56,7 +56,7 @@ const before = (shape: Shape): string[] =>
 function matched(shape: Shape): { status: string; judgement: string | null; events: string[] } {
   const [, , action, , judgement] = shape
   if (action === 'failed') return { status: 'bounced', judgement, events: [...before(shape), 'bounced'] }
-  if (action === 'delayed') return unmatched(shape)
+  if (action === 'delayed' || action === 'none') return unmatched(shape)
   return { status: 'sent', judgement: null, events: [...before(shape), 'sent', 'delivered'] }
 }
 

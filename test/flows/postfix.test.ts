@@ -209,7 +209,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     })
     expect(recipient).toMatchObject({
       status: 'bounced',
-      bounceType: 'hard',
+      bounceType: 'soft',
       bounceCategory: 'message_too_large',
       deliveryStartedAt: null,
     })

@@ -52,7 +52,11 @@ const EARLY = 'The receiver has its message, and the end of our session with it 
 
 /** A receiver may pass a message on, and hear that it cannot be delivered, before its 250 has come to us; and we may never get that. */
 const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: ReportedRecipient): boolean =>
-  sandbox === 0 && statusName(status) === 'processing' && startedAt !== null && action !== 'delayed'
+  sandbox === 0 &&
+  statusName(status) === 'processing' &&
+  startedAt !== null &&
+  action !== 'delayed' &&
+  action !== 'none'
 
 /** What changed, or a sentence that says why nothing did. */
 function applyOne(
@@ -67,6 +71,8 @@ function applyOne(
   switch (reported.action) {
     case 'delayed':
       return 'It tells of a delay only.'
+    case 'none':
+      return 'It tells neither that it failed nor that it arrived.'
     case 'failed':
       return bounce(app, tx, recipient, reported, now) ? changed(recipient, 'bounced') : settled(status)
     case 'delivered':

@@ -131,6 +131,7 @@ export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted)
     unrouted.kind === 'undeliverable'
       ? {
           kind: 'bounced',
+          bounceType: 'hard',
           category: unrouted.category,
           reply: unrouted.text,
           // Null MX: the domain itself says that none of its addresses takes mail (RFC 7505 §3). A domain that is not found may be back tomorrow.

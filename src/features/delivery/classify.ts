@@ -1,9 +1,16 @@
 /**
- * @module What a refusal means: bounce categories from the enhanced status code (RFC 3463, the IANA registry), else from the words that the large
- * providers use, else from the phase. Pure. When nothing fits it stays `unknown`.
+ * @module What a refusal means: its bounce category, from its words (`reply-table`), else from its enhanced status code (RFC 3463, the IANA registry), else
+ * from its reply code. Pure. When nothing fits it stays `unknown`.
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
-import { isDisabledMailbox, isOfMicrosoftDirectory, isUnknownMailbox, wordsOf } from './reply-words.ts'
+import {
+  causeOfLiving,
+  causeOfWords,
+  isPlainlyUnknown,
+  isRejectedRecipient,
+  namesSender,
+  normaliseReply,
+} from './reply-words.ts'
 
 const BOUNCE_CATEGORIES = [
   'invalid_recipient',
@@ -25,33 +32,13 @@ const BOUNCE_CATEGORIES = [
 ] as const
 export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
-/** Words before codes where a provider uses one code for several causes; first match wins. */
-const BY_TEXT: readonly (readonly [Pick<RegExp, 'test'>, BounceCategory])[] = [
-  [/\b(?:dkim|dmarc|spf|unauthenticated|not authenticated|sender id)\b/i, 'authentication'],
-  [/\b(?:blocked|block ?list|black ?list|denylist|dnsbl|rbl|spamhaus|reputation|poor rep)/i, 'reputation'],
-  [/\b(?:spam|unsolicited|junk|virus|malware|phish)/i, 'spam_content'],
-  [/\b(?:rate|too many|throttl|try again later|exceeded.{0,200}(?:connections|messages))/i, 'rate_limited'],
-  [
-    /\b(?:over ?quota|quota exceeded|exceeded (?:\S+ )?(?:disk )?quota|mail ?box (?:is )?full|insufficient (?:system )?storage)/i,
-    'mailbox_full',
-  ],
-  [/\b(?:disabled|inactive|suspended|no longer (?:active|available))\b/i, 'inactive_mailbox'],
-  [{ test: isDisabledMailbox }, 'inactive_mailbox'],
-  [
-    /\b(?:user unknown|unknown user|no such (?:user|recipient|mailbox)|does not exist|recipient (?:address )?rejected: user|invalid recipient|mailbox (?:unavailable|not found))/i,
-    'invalid_recipient',
-  ],
-  [{ test: isUnknownMailbox }, 'invalid_recipient'],
-  [/\brelay(?:ing)? (?:access )?(?:denied|not permitted)|\bunable to relay\b/i, 'relay_denied'],
-  [/\b(?:too large|size limit|exceeds.{0,200}size)/i, 'message_too_large'],
-]
-
-/** Subject and detail of the enhanced code, RFC 3463 §3. */
+/** Subject and detail of the enhanced code: RFC 3463 §3 and https://www.iana.org/assignments/smtp-enhanced-status-codes. */
 const BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '1.1': 'invalid_recipient',
   '1.2': 'invalid_recipient',
   '1.3': 'invalid_recipient',
   '1.6': 'inactive_mailbox',
+  '1.7': 'policy',
   '1.8': 'dns_failure',
   '1.10': 'invalid_recipient',
   '2.1': 'inactive_mailbox',
@@ -64,27 +51,56 @@ const BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '5.0': 'protocol_error',
   '5.1': 'protocol_error',
   '5.2': 'protocol_error',
+  '5.3': 'rate_limited',
   '5.4': 'protocol_error',
   '6.7': 'protocol_error',
-  '7.8': 'authentication',
-  '7.9': 'authentication',
+  '7.10': 'tls_failure',
+  // RFC 7372 §3: DKIM, SPF, several of them; reverse DNS.
   '7.20': 'authentication',
+  '7.21': 'authentication',
+  '7.22': 'authentication',
   '7.23': 'authentication',
   '7.25': 'reputation',
   '7.26': 'authentication',
+  // RFC 7505 §4.2.
   '7.27': 'dns_failure',
   '7.28': 'rate_limited',
+  // RFC 8617 §10: ARC.
+  '7.29': 'authentication',
+  '7.8': 'authentication',
+  // Microsoft's own.
+  '4.300': 'expired',
+  '4.310': 'dns_failure',
+  '4.316': 'expired',
+  '7.509': 'authentication',
   '7.515': 'authentication',
 }
 
-/** Causes for which servers answer with 5.2.1, "mailbox disabled", although it is none. */
-const NOT_OF_THE_MAILBOX: ReadonlySet<BounceCategory> = new Set([
-  'authentication',
+/** Codes of causes that their words do not change: what else a reply mentions explains it. */
+const SURE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
+
+/** What can be said of a recipient only: not before one was named, and not of the sender. */
+const OF_RECIPIENT: ReadonlySet<BounceCategory> = new Set(['invalid_recipient', 'inactive_mailbox', 'mailbox_full'])
+
+/** What is said of us: our IP, domain, rate, encryption, or a rule that we do not meet. Once that is mended the same message is accepted. */
+const OF_SENDER: ReadonlySet<BounceCategory> = new Set([
+  'policy',
   'reputation',
-  'spam_content',
   'rate_limited',
-  'mailbox_full',
+  'authentication',
+  'tls_failure',
+  'dns_failure',
 ])
+
+/** Whether a refusal is retried until the email expires, also one that calls itself permanent. */
+export const isRetriedUntilExpiry = (category: BounceCategory): boolean => OF_SENDER.has(category)
+
+/**
+ * `hard`: the recipient cannot be delivered to. Only these count toward the pause of an account. What is said of us or of the message is `soft`: of the
+ * address it tells nothing.
+ */
+export const bounceTypeOf = (category: BounceCategory): 'hard' | 'soft' =>
+  OF_RECIPIENT.has(category) ? 'hard' : 'soft'
 
 /** `#5.1.1` within the text: qmail, and Cisco's appliances. */
 const CODE_WITHIN = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
@@ -96,23 +112,32 @@ export function detailOf(reply: SmtpReply, words: string): string | undefined {
   return code?.slice(2)
 }
 
+export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
+
 /** The category of a 4xx or 5xx reply. */
-export function classifyReply(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body' | 'session'): BounceCategory {
-  const words = wordsOf(reply.text)
+export function classifyReply(reply: SmtpReply, phase: Phase): BounceCategory {
+  const words = normaliseReply(reply.text)
+  const category = causeOf(reply, words)
+  if (!OF_RECIPIENT.has(category)) return category
+  if (phase !== 'mail' && phase !== 'session' && !(namesSender(words) && category !== 'mailbox_full')) return category
+  return reply.code >= 500 ? 'policy' : 'unknown'
+}
+
+function causeOf(reply: SmtpReply, words: string): BounceCategory {
   const detail = detailOf(reply, words)
   const byCode = detail === undefined ? undefined : BY_CODE[detail]
+  const byWords = causeOfWords(words)
+  if (detail !== undefined && byCode !== undefined && SURE_CODES.has(detail))
+    return causeOfLiving(words) === 'rate_limited' ? 'rate_limited' : byCode
   // An address that the server says does not exist is that, whatever else its words mention.
-  if (byCode === 'invalid_recipient' && phase === 'rcpt') return byCode
-  const byText = BY_TEXT.find(([pattern]) => pattern.test(words))?.[1]
-  // 5.5.0 is "other": what outlook.com says with it of a mailbox that is not there.
-  if (byCode === 'protocol_error' && byText === 'invalid_recipient') return byText
-  if (detail === '2.1' && byText !== undefined && NOT_OF_THE_MAILBOX.has(byText)) return byText
+  if (byCode === 'invalid_recipient' && isPlainlyUnknown(words)) return causeOfLiving(words) ?? byCode
+  // Exchange Online gives the code of a host that does not answer to addresses that its directory does not have.
+  if (detail === '4.1' && isRejectedRecipient(words)) return 'invalid_recipient'
+  if (byWords === 'invalid_recipient' && reply.code < 500 && !isPlainlyUnknown(words)) return 'unknown'
+  if (byWords !== undefined) return byWords
   if (byCode !== undefined) return byCode
-  if (detail === '4.1' && isOfMicrosoftDirectory(words)) return 'invalid_recipient'
-  if (byText !== undefined) return byText
-  if (detail?.startsWith('7.')) return 'policy'
+  if (detail?.startsWith('7.') || (reply.code >= 500 && namesSender(words))) return 'policy'
   if (reply.code === 552) return 'message_too_large'
-  if (reply.code === 550 && phase === 'rcpt' && detail === undefined) return 'invalid_recipient'
   if (reply.code >= 500 && reply.code <= 504) return 'protocol_error'
   return 'unknown'
 }

@@ -6,13 +6,15 @@ import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { classifyReply, detailOf } from './classify.ts'
 import {
   isDisabledMailbox,
+  isLockedMailbox,
   isOfMicrosoftDirectory,
   isPlainlyUnknown,
   isUnknownMailbox,
+  isUnread,
   isUnsure,
   meansSomethingElse,
   namesSender,
-  wordsOf,
+  normaliseReply,
 } from './reply-words.ts'
 
 /** Subject and detail of the enhanced codes that speak of this mailbox (RFC 3463 §3.2 and §3.3, RFC 7505 §4.1). */
@@ -32,20 +34,20 @@ export function isAddressDead(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' 
   if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
   const category = classifyReply(reply, phase)
   if (category !== 'invalid_recipient' && category !== 'inactive_mailbox') return false
-  const words = wordsOf(reply.text)
+  const words = normaliseReply(reply.text)
   const detail = detailOf(reply, words)
   // 5.7.x is a rule of theirs, whatever the words.
   if (detail?.startsWith('7.') || detail === COMMAND_CODE) return false
   if (isOfMicrosoftDirectory(words)) return true
   // Servers refuse the sender's address at RCPT too, in the same words.
-  if (namesSender(words) || isUnsure(words)) return false
+  if (namesSender(words) || isUnsure(words) || isLockedMailbox(words)) return false
   const isOfAddress = detail !== undefined && ADDRESS_CODES.has(detail)
   if (isOfAddress && isPlainlyUnknown(words)) return true
   if (meansSomethingElse(words)) return false
-  if (isOfAddress) return true
+  const isInWords = isUnknownMailbox(words) || isDisabledMailbox(words)
+  // A code that words of another language explain is not believed: servers give 5.1.1 to full mailboxes and blocked senders too.
+  if (isOfAddress) return isInWords || !isUnread(words)
   // Of other codes (5.1.0 and 5.1.8 are often the sender) and of none, the words have to say it.
   if (OF_NO_MAILBOX.test(String(reply.code))) return false
-  return (
-    isUnknownMailbox(words) || isDisabledMailbox(words) || (detail === DISABLED_CODE && !SAYS_SOMETHING.test(words))
-  )
+  return isInWords || (detail === DISABLED_CODE && !SAYS_SOMETHING.test(words))
 }

@@ -11,7 +11,7 @@ import { addDeadLetter } from '../dead-letters/add.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/attempt-moves.ts'
 import { HARD_BOUNCE } from '../suppressions/check.ts'
 import { suppressFor } from '../suppressions/suppress.ts'
-import { type BounceCategory, classifyReply } from './classify.ts'
+import { type BounceCategory, bounceTypeOf, classifyReply, isRetriedUntilExpiry } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { isExpired, retryDelayMs } from './retry.ts'
@@ -32,6 +32,7 @@ export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
   | {
       readonly kind: 'bounced'
+      readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
       readonly reply: string
       /** The address itself takes no mail, so it goes on the suppression list. */
@@ -71,9 +72,15 @@ export function judge(result: AttemptResult): Verdict {
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
       const category = classifyReply(result.reply, result.phase)
-      if (result.reply.code >= 500) {
+      if (result.reply.code >= 500 && !isRetriedUntilExpiry(category)) {
         const isDead = isAddressDead(result.reply, result.phase)
-        return { kind: 'bounced', category, reply: result.reply.text, isAddressDead: isDead }
+        return {
+          kind: 'bounced',
+          bounceType: bounceTypeOf(category),
+          category,
+          reply: result.reply.text,
+          isAddressDead: isDead,
+        }
       }
       return { kind: 'deferred', category, reason: result.reply.text, reply: result.reply.text }
     }
@@ -141,12 +148,12 @@ export function writeOutcome(
     case 'bounced':
       finishRecipient(tx, at, {
         status: 'bounced',
-        bounceType: 'hard',
+        bounceType: verdict.bounceType,
         bounceCategory: verdict.category,
         lastError: verdict.reply,
         ...facts(verdict.reply, {
           diagnostic_code: `smtp; ${verdict.reply}`,
-          bounce_type: 'hard',
+          bounce_type: verdict.bounceType,
           bounce_category: verdict.category,
         }),
       })

@@ -19,7 +19,7 @@ export function findingsByRule(metrics: Metrics): GroundedFinding[] {
 export function summaryByRule(metrics: Metrics): string {
   const of = (name: string): number => metrics.get(name) ?? 0
   if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
-  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} refused it for good, and ${of('total.complaints')} complained.`
+  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
 }
 
 const ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
@@ -34,9 +34,9 @@ function rates(metrics: Metrics): GroundedFinding[] {
     found.push({
       severity: severityOf(metrics, 'total.bounce_pct'),
       area: 'deliverability',
-      observation: `${bounce}% of the recipients refused the mail for good; the guideline is below ${GUIDELINES.bounce_pct_warn}%.`,
+      observation: `${bounce}% of the recipients bounced; the guideline is below ${GUIDELINES.bounce_pct_warn}%.`,
       recommendation:
-        'Send only to addresses that were confirmed, and remove those that have not been written to for long.',
+        'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
       metrics: ['total.bounce_pct'],
     })
   }
@@ -64,7 +64,7 @@ function providers(metrics: Metrics): GroundedFinding[] {
       {
         severity: 'warn',
         area: 'deliverability',
-        observation: `${label.replaceAll('_', ' ')} refused the mail for ${value}% of its recipients for good.`,
+        observation: `${label.replaceAll('_', ' ')} did not take the mail for ${value}% of its recipients.`,
         recommendation:
           'Look at the replies in the events of these bounces: they say whether addresses are wrong or mail is blocked.',
         metrics: [name],

@@ -14,10 +14,11 @@ import {
   FAILURE_SUBJECT,
   FINAL,
   RECEIPT_SUBJECT,
+  SUCCESS,
 } from './phrases.ts'
 import type { ReportedRecipient } from './report.ts'
 import { nothingReturned, type Returned, returnedOf } from './returned.ts'
-import { MOST_DIAGNOSTIC_CHARACTERS, statusIn } from './standard.ts'
+import { isVagueStatus, MOST_DIAGNOSTIC_CHARACTERS, statusIn } from './standard.ts'
 
 /** Who sent a message, as far as it matters to what it may be. */
 export type Sender = 'mail system' | 'null' | 'other'
@@ -107,6 +108,8 @@ export function heuristicReportOf(
     // An answer repeats the subject of what it answers, and that may have been "Your parcel could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
+  const isQuoted = overall.isRefused || failedByHeader.length > 0 || explanation.some((line) => FAILURE.test(line))
+  if (!isQuoted && (SUCCESS.test(whole) || SUCCESS.test(subject))) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {
     recipients: recipientsOf(explanation, failedByHeader, overall, excluded, isDelay ? 'delayed' : 'failed'),
@@ -161,6 +164,29 @@ interface Finding {
 /** A reply that refuses: at the beginning of a line or where it is quoted. */
 const REPLY =
   /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
+
+/** `bob@example.net: 550 5.1.1 User unknown`, on one line. */
+const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})>?: (\S.{0,2000})$/
+
+/**
+ * What the words of a report add to its status part where that gives no diagnostic: OpenSMTPD quotes the reply only in the text, next to the address, and gives
+ * 5.0.0 for it.
+ */
+export function explainRecipient(message: ParsedMessage, recipient: ReportedRecipient): ReportedRecipient {
+  const { action, diagnostic, finalRecipient, status } = recipient
+  if (diagnostic !== null || finalRecipient === null || (action !== 'failed' && action !== 'delayed')) return recipient
+  for (const line of linesOf(textOf(message)).slice(0, MOST_LINES)) {
+    const [, address, reason] = ADDRESS_AND_REASON.exec(line.slice(0, MOST_LINE_CHARACTERS)) ?? []
+    if (reason === undefined || address?.toLowerCase() !== finalRecipient.toLowerCase()) continue
+    const found = findingOf([reason])
+    return {
+      ...recipient,
+      status: isVagueStatus(status) ? (found.status ?? status) : status,
+      diagnostic: found.diagnostic ?? cut(reason),
+    }
+  }
+  return recipient
+}
 
 /** What lines say of one address, or all lines of the message. */
 function findingOf(lines: readonly string[]): Finding {

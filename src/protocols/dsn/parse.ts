@@ -3,7 +3,14 @@
  * receipts (RFC 8098) and complaints (RFC 5965) are none.
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
-import { headerOf, heuristicReportOf, isAutomaticReply, type MessageHead, senderOf } from './heuristic.ts'
+import {
+  explainRecipient,
+  headerOf,
+  heuristicReportOf,
+  isAutomaticReply,
+  type MessageHead,
+  senderOf,
+} from './heuristic.ts'
 import type { DeliveryReport } from './report.ts'
 import { messageIdIn, nothingReturned, type Returned, returnedOf } from './returned.ts'
 import { deliveryStatusOf } from './standard.ts'
@@ -47,7 +54,8 @@ export function deliveryReportOf(
   if (statusPart && (isReport || sender !== 'other')) {
     const status = deliveryStatusOf(textOf(statusPart))
     if (status.recipients.length > 0) {
-      const { reportingMta, recipients } = status
+      const { reportingMta } = status
+      const recipients = status.recipients.map((recipient) => explainRecipient(message, recipient))
       const named = messageIdIn(status.originalMessageId)
       return { form: 'standard', reportingMta, recipients, ...withMessageId(returned, named, message) }
     }

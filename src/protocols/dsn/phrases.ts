@@ -19,6 +19,10 @@ export const DELAY =
 export const FINAL =
   /giv(?:en|ing) up|not going to try again|permanent|no further|will not be (?:retried|re-?sent)|deleted from (?:the )?queue|endg[üu]ltig|d[ée]finiti/i
 
+/** Says that the message arrived, or was passed on. */
+export const SUCCESS =
+  /success(?:ful|fully)? (?:mail )?(?:deliver|relay)|(?:was|were|has been|have been) (?:successfully )?(?:delivered|relayed) to|is complete, but no delivery notification|erfolgreich (?:zugestellt|ausgeliefert)|a [ée]t[ée] (?:remis|distribu|livr)|se ha entregado|[èe] stato (?:consegnato|recapitato)|foi entregue/i
+
 /** Asks whoever sent the message to prove that a person did. */
 export const CHALLENGE =
   /confirm (?:that )?(?:you|your|this)|verify (?:that )?(?:you|your)|prove (?:that )?you|(?:click|follow) (?:on )?(?:the|this) link|spam ?arrest|challenge|are (?:a )?human|approved sender|to release (?:your|the|this)/i
@@ -30,7 +34,7 @@ export const RECEIPT_SUBJECT =
 /** What a line says in words, as an enhanced status code (RFC 3463 §3). First match wins: what names a cause before what only says that it failed. */
 export const CAUSES: readonly (readonly [RegExp, string])[] = [
   [
-    /timed? ?out after|retry time ?out|retry time not reached|for (?:the last |more than )?\d{1,4} (?:days|hours|minutes)|(?:in the )?queue too long|message (?:has )?expired|maximum (?:retry|queue) (?:time|lifetime)|giving up after|given up after|within \d{1,4} (?:days|hours|minutes)|innerhalb von|w[äa]hrend (?:der letzten )?\d{1,4}|d[ée]lai (?:de )?(?:remise|livraison|expir)|tiempo de espera|tempo (?:scaduto|limite|esgotado)|(?:日|時間)以内に/i,
+    /timed? ?out after|retry time ?out|retry time not reached|for (?:the last |more than )?\d{1,4} (?:days|hours|minutes)|(?:in the )?queue too long|(?:message|envelope) (?:has )?expired|maximum (?:retry|queue) (?:time|lifetime)|giving up after|given up after|within \d{1,4} (?:days|hours|minutes)|innerhalb von|w[äa]hrend (?:der letzten )?\d{1,4}|d[ée]lai (?:de )?(?:remise|livraison|expir)|tiempo de espera|tempo (?:scaduto|limite|esgotado)|(?:日|時間)以内に/i,
     '4.4.7',
   ],
   [

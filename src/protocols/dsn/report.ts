@@ -1,8 +1,11 @@
 /** @module What a delivery report says (RFC 3464, RFC 6533), also one that is not in that form. Types only; `parse.ts` makes it. */
 
 export interface ReportedRecipient {
-  /** `failed`: it was not and will not be delivered. */
-  readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded'
+  /**
+   * `failed`: it was not and will not be delivered. `none`: it says neither that it failed nor that it arrived; the address was only verified, or action and
+   * status contradict each other.
+   */
+  readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded' | 'none'
   /** Address that the report is about, without its type; null: it does not say. */
   readonly finalRecipient: string | null
   /** Address that the sender gave, without its type. */

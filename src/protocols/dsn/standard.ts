@@ -51,27 +51,41 @@ function recipientOf(fields: Fields): ReportedRecipient | undefined {
 function actionOf(text: string | undefined, status: string | null): ReportedRecipient['action'] | undefined {
   const word = /^[a-z]+/.exec(text?.trim().toLowerCase() ?? '')?.[0]
   switch (word) {
-    case 'failed':
     case 'delayed':
     case 'delivered':
     case 'relayed':
     case 'expanded':
       return word
+    case 'failed':
     case 'failure':
     case 'fail':
     case 'undeliverable':
-      return 'failed'
+      return status?.startsWith('2') ? 'none' : 'failed'
     case 'delay':
     case 'deferred':
       return 'delayed'
+    // Sendmail's answer to a verification.
+    case 'deliverable':
+      return 'none'
   }
-  return status?.startsWith('5') ? 'failed' : status?.startsWith('4') ? 'delayed' : undefined
+  switch (status?.charAt(0)) {
+    case '5':
+      return 'failed'
+    case '4':
+      return 'delayed'
+    case '2':
+      return 'none'
+  }
+  return undefined
 }
 
 const STATUS = /(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![.\d])/
 
 /** The first enhanced status code (RFC 3463 §2) in a text. */
 export const statusIn = (text: string | undefined): string | null => STATUS.exec(text ?? '')?.[0] ?? null
+
+/** Whether a status names no cause (RFC 3463 §3.1). */
+export const isVagueStatus = (status: string | null): boolean => status === null || /^[245]\.0\.0$/.test(status)
 
 /** `dns; mx.example.net`: the part after the type. */
 const withoutType = (text: string | undefined): string | undefined =>

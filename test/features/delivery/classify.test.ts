@@ -18,7 +18,7 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
   [550, '5.5.0 Requested action not taken: mailbox unavailable (S2017062302)', 'rcpt', 'invalid_recipient'],
   [550, '5.5.1 Invalid command', 'rcpt', 'protocol_error'],
   [550, 'No such user here', 'rcpt', 'invalid_recipient'],
-  [550, 'Requested action not taken', 'rcpt', 'invalid_recipient'],
+  [550, 'Requested action not taken', 'rcpt', 'unknown'],
   [552, '5.2.2 The email account that you tried to reach is over quota', 'rcpt', 'mailbox_full'],
   [550, '5.2.1 The email account that you tried to reach is disabled', 'rcpt', 'inactive_mailbox'],
   [552, '5.3.4 Message size exceeds fixed maximum message size', 'mail', 'message_too_large'],
@@ -36,7 +36,7 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
   [421, '4.7.28 Our system has detected an unusual rate of mail from your IP', 'mail', 'rate_limited'],
   [451, 'Too many connections, try again later', 'mail', 'rate_limited'],
   [503, 'Bad sequence of commands', 'data', 'protocol_error'],
-  [450, '4.2.0 Greylisted', 'rcpt', 'unknown'],
+  [450, '4.2.0 Greylisted', 'rcpt', 'rate_limited'],
 ]
 
 describe('a refusal is classified by code, words and phase', () => {

@@ -304,6 +304,7 @@ test.each([
     for (const claimed of claimLane(app, tx, lane, { limit: 10, now: clock.now() })) {
       const verdict = {
         kind: 'bounced',
+        bounceType: 'hard',
         category: 'invalid_recipient',
         reply: '550 5.1.1 No such user',
         isAddressDead: true,

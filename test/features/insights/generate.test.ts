@@ -32,13 +32,13 @@ const KEPT = {
 }
 
 const BY_RULE =
-  'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 refused it for good, and 0 complained. What the model said did not agree with the figures and was left out; this was made of the figures alone.'
+  'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 bounced, and 0 complained. What the model said did not agree with the figures and was left out; this was made of the figures alone.'
 const FINDING_BY_RULE = {
   severity: 'warn',
   area: 'deliverability',
-  observation: '4.76% of the recipients refused the mail for good; the guideline is below 2%.',
+  observation: '4.76% of the recipients bounced; the guideline is below 2%.',
   recommendation:
-    'Send only to addresses that were confirmed, and remove those that have not been written to for long.',
+    'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
 }
 
 test('a report is flat, told as an event, in the audit log, and read again by its id and in the list', async () => {
@@ -301,8 +301,7 @@ describe('of what the model says', () => {
       )
     const report = await generated(service)
     expect(report).toMatchObject({
-      summary:
-        'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 refused it for good, and 0 complained.',
+      summary: 'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 bounced, and 0 complained.',
       findings: [KEPT],
     })
     expect(JSON.stringify(report)).not.toMatch(/mallory|evil|9,999|80%|script|Ignore/)

@@ -251,7 +251,7 @@ test('an email that bounced late is as old as that', async () => {
   await accepted({ to: ['early@receiver.test', 'late@receiver.test'] })
   clock.advance(minutes(1))
   await endAttempts(service, 'receiver.test', [
-    { kind: 'bounced', category: 'mailbox_full', reply: '552 full', isAddressDead: false },
+    { kind: 'bounced', bounceType: 'hard', category: 'mailbox_full', reply: '552 full', isAddressDead: false },
     { kind: 'sent', reply: '250 OK' },
   ])
   clock.advance(days(100))

@@ -11,8 +11,14 @@ import { trackedRecipient } from '#test/support/tracked.ts'
 const VERDICTS: readonly Verdict[] = [
   { kind: 'sent', reply: '250 OK' },
   { kind: 'sent', reply: '250 OK' },
-  { kind: 'bounced', category: 'mailbox_full', reply: '552 full', isAddressDead: false },
-  { kind: 'bounced', category: 'invalid_recipient', reply: '550 5.1.1 unknown', isAddressDead: true },
+  { kind: 'bounced', bounceType: 'hard', category: 'mailbox_full', reply: '552 full', isAddressDead: false },
+  {
+    kind: 'bounced',
+    bounceType: 'hard',
+    category: 'invalid_recipient',
+    reply: '550 5.1.1 unknown',
+    isAddressDead: true,
+  },
   { kind: 'failed', reason: 'The message could not be composed' },
   { kind: 'uncertain', reason: 'The connection was lost' },
 ]

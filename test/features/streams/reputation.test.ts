@@ -15,6 +15,7 @@ import { claimTo } from '#test/support/lanes.ts'
 const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
 const BOUNCED: Verdict = {
   kind: 'bounced',
+  bounceType: 'hard',
   category: 'invalid_recipient',
   reply: '550 5.1.1 No such user',
   isAddressDead: false,

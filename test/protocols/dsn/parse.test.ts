@@ -96,6 +96,18 @@ describe('no report of a delivery is', () => {
     expect(await reportOf(bytes)).toBeUndefined()
   })
 
+  test.each([
+    ['Successful Mail Delivery Report', 'Your message was successfully delivered to the destinations listed below.'],
+    ['Delivery status notification: relayed', 'Your message was relayed to these recipients.'],
+    [
+      'Delivery Status Notification',
+      'Delivery to these recipients is complete, but no delivery notification was sent.',
+    ],
+  ])('what a mail system says of success: %s', async (subject, text) => {
+    const bytes = mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text, '', '<bob@x.test>: 250 2.0.0 Ok')
+    expect(await reportOf(bytes)).toBeUndefined()
+  })
+
   test('what has a Return-Path of its own, and came from another one', async () => {
     const bytes = mail(
       'Return-Path: <>',
@@ -274,6 +286,12 @@ describe('the action', () => {
     ['Failed (permanently)', '5.0.0', 'failed'],
     ['failure', '5.0.0', 'failed'],
     ['expanded', '2.0.0', 'expanded'],
+    ['Deliverable', '2.1.5', 'none'],
+    ['deliverable', '5.0.0', 'none'],
+    ['failed', '2.0.0', 'none'],
+    ['delivered', '5.0.0', 'delivered'],
+    ['delayed', '5.0.0', 'delayed'],
+    ['nonsense', '2.0.0', 'none'],
     ['nonsense', '5.0.0', 'failed'],
     ['nonsense', '4.0.0', 'delayed'],
   ])('%s with status %s is %s', async (action, status, expected) => {

@@ -1,0 +1,84 @@
+/** @module A receiver that has our IP on its block list, over the whole way: what becomes of the mail, and that no account is blamed for it. */
+import { expect, test } from 'bun:test'
+import { figuresOf } from '#features/abuse/rates.ts'
+import { startAbuseWatch } from '#features/abuse/watch.ts'
+import { listDeadLetters } from '#features/dead-letters/read.ts'
+import { listSuppressions } from '#features/suppressions/suppressions.ts'
+import { ManualClock } from '#platform/clock.ts'
+import { minutes } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
+const LISTED =
+  "550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet service provider since part of their network is on our block list (S3150)."
+const UNKNOWN = '550 5.1.1 No such user here'
+
+const recipients = ({ app }: MailFlow) =>
+  app.db
+    .query<{ n: number; attempts: number; smtpResponse: string | null; bounceType: string | null }, []>(
+      `SELECT count(*) AS n, attempts, smtp_response AS smtpResponse, bounce_type AS bounceType FROM recipients
+       WHERE status <> 2 GROUP BY 2, 3, 4`,
+    )
+    .all()
+
+/** Sends to so many addresses, waits for the first attempt at each, and lets the account be judged as one of the plan free. */
+async function sendAndJudge(flow: MailFlow, count: number): Promise<boolean> {
+  for (let number = 0; number < count; number++) await flow.send({ to: `bob-${number}@receiver.test` })
+  await eventually(() => recipients(flow).reduce((sum, { n, attempts }) => sum + (attempts === 1 ? n : 0), 0) === count)
+  flow.app.db.run("UPDATE accounts SET plan = 'free'")
+  // It looks at every account once, and has done so when it has stopped.
+  await startAbuseWatch(flow.app).stop()
+  return flow.app.db.query('SELECT 1 FROM accounts WHERE paused_at IS NOT NULL').get() !== null
+}
+
+test('230 refusals of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
+  await using server = await startScriptedSmtp({ mail: LISTED })
+  await using flow = await startMailFlow({ zone, smtpPort: server.port })
+  expect(await sendAndJudge(flow, 230)).toBe(false)
+  expect(recipients(flow)).toEqual([{ n: 230, attempts: 1, smtpResponse: LISTED, bounceType: null }])
+  expect(figuresOf(flow.app.db, flow.actor.accountId, flow.app.eventTime()).bounced).toBe(0)
+  const page = { limit: 100, offset: 0 }
+  expect(listSuppressions(flow.app.db, flow.actor.accountId, {}, page).suppressions).toEqual([])
+  expectBalanced(flow.service)
+})
+
+test('230 addresses that do not exist pause a free account', async () => {
+  await using server = await startScriptedSmtp({ rcpt: UNKNOWN })
+  await using flow = await startMailFlow({ zone, smtpPort: server.port })
+  expect(await sendAndJudge(flow, 230)).toBe(true)
+})
+
+test('a refusal of our IP is retried until expiry, and is delivered once the listing ends', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  let isListed = true
+  await using server = await startScriptedSmtp({ rcpt: () => (isListed ? LISTED : '250 ok') })
+  await using flow = await startMailFlow({
+    clock,
+    zone,
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
+  })
+  const listed = await flow.send({ to: 'bob@receiver.test' })
+  const settled = async (sent: typeof listed) => (await flow.settled(sent)).recipients[0]
+  /** Moves the clock in steps until nothing waits. */
+  const untilFinal = (sent: typeof listed) =>
+    eventually(async () => {
+      clock.advance(minutes(20))
+      return (await settled(sent))?.nextAt === null
+    })
+  await untilFinal(listed)
+  expect(await settled(listed)).toMatchObject({ status: 'bounced', bounceType: 'soft', bounceCategory: 'expired' })
+  const types = flow.events(listed).map(({ type }) => type)
+  expect(new Set(types.slice(1, -1))).toEqual(new Set(['deferred']))
+  expect(listDeadLetters(flow.app.db, flow.actor.accountId, 10).letters).toMatchObject([{ reason: 'expired' }])
+
+  const delivered = await flow.send({ to: 'carol@receiver.test' })
+  await settled(delivered)
+  isListed = false
+  await untilFinal(delivered)
+  expect((await settled(delivered))?.status).toBe('sent')
+  expectBalanced(flow.service)
+})
