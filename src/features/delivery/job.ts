@@ -13,7 +13,7 @@ import { trackingHost } from '../domains/tracking-domain.ts'
 import type { DraftExtra } from '../emails/draft.ts'
 import { messageIdOf } from '../emails/send-response.ts'
 import { trackingBaseUrl } from '../tracking/base-url.ts'
-import { accountTag } from '../tracking/tokens.ts'
+import { accountTag, dayOf } from '../tracking/tokens.ts'
 import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
@@ -29,6 +29,7 @@ interface EmailRow {
   attachments: string | null
   extra: string | null
   createdAt: number
+  scheduledAt: number | null
   sizeBytes: number
   tracked: number
   transactional: number
@@ -38,7 +39,7 @@ interface EmailRow {
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
-     created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
+     created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
   /** Bcc recipients are not even read; those who were erased since are named no more. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
@@ -126,7 +127,8 @@ export function createJobBuilder(
           to: of(0),
           cc: of(1),
           subject: email.subject,
-          dateMs: email.createdAt,
+          // When it was to leave, also when it leaves later: the same for every recipient and attempt.
+          dateMs: email.scheduledAt ?? email.createdAt,
           messageId: messageIdOf(email.uuid, email.from),
           headers: [...Object.entries(extra.headers ?? {}), ...listHeaders],
           htmlRef: email.htmlRef,
@@ -155,12 +157,16 @@ async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMa
   }
 }
 
-function trackingOf({ config, db }: App, { accountId, domainId }: EmailRow): NonNullable<ComposeJob['tracking']> {
+function trackingOf(
+  { config, db }: App,
+  { accountId, domainId, createdAt }: EmailRow,
+): NonNullable<ComposeJob['tracking']> {
   const account = sql(db).account.get(accountId)
   if (!account) throw new Error('the account is missing')
   return {
     baseUrl: trackingBaseUrl(config.publicUrl, trackingHost(db, domainId)),
     account: accountTag(account.uuid),
+    day: dayOf(createdAt),
   }
 }
 
