@@ -15,6 +15,7 @@ import { messageIdOf } from '../emails/send-response.ts'
 import { trackingBaseUrl } from '../tracking/base-url.ts'
 import { accountTag, dayOf } from '../tracking/tokens.ts'
 import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
+import { bulkHeaders } from './bulk-headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
 
@@ -109,6 +110,7 @@ export function createJobBuilder(
             from: email.from,
             returnPathDomain,
           })
+    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(app.db, emailId, domain.domain)
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
@@ -130,7 +132,7 @@ export function createJobBuilder(
           // When it was to leave, also when it leaves later: the same for every recipient and attempt.
           dateMs: email.scheduledAt ?? email.createdAt,
           messageId: messageIdOf(email.uuid, email.from),
-          headers: [...Object.entries(extra.headers ?? {}), ...listHeaders],
+          headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
           htmlRef: email.htmlRef,
           textRef: email.textRef,
           attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
@@ -144,6 +146,15 @@ export function createJobBuilder(
     if (email.broadcastId === null) return prepared
     return { accountId: email.accountId, render: () => withRendered(prepared, render(emailId, 'bulk')) }
   }
+}
+
+/** The headers that the caller gave, and of ours those that he did not. */
+function withOwn(
+  given: Readonly<Record<string, string>>,
+  ours: readonly (readonly [name: string, value: string])[],
+): readonly (readonly [name: string, value: string])[] {
+  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()))
+  return [...Object.entries(given), ...ours.filter(([name]) => !names.has(name.toLowerCase()))]
 }
 
 async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
