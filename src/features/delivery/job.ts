@@ -7,6 +7,7 @@ import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { isMailboxField } from '#protocols/mime/compose.ts'
 import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { type SigningDomain, signingDomain } from '../domains/sending.ts'
 import { trackingHost } from '../domains/tracking-domain.ts'
@@ -110,6 +111,9 @@ export function createJobBuilder(
             from: email.from,
             returnPathDomain,
           })
+    const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
+      isMailboxField(name) ? [value] : [],
+    )
     const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(app.db, emailId, domain.domain)
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
@@ -123,7 +127,9 @@ export function createJobBuilder(
         mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
-        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? ''].some(hasUtf8Address),
+        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? '', ...mailboxHeaders].some(
+          hasUtf8Address,
+        ),
         compose: {
           from: email.from,
           to: of(0),

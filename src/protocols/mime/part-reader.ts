@@ -4,7 +4,6 @@
  */
 import { isMeaningful } from './charset.ts'
 import { safeFilename } from './filename.ts'
-import { decodeValue } from './header-fields.ts'
 import { type ParsedAttachment, type ParsedMessage, Unparseable } from './parsed.ts'
 import { contentIdOf, isInline, isReadable, type Part, textOf, typeOf } from './part.ts'
 import { type FileWriter, type PartBody, type PartContent, partBody } from './part-body.ts'
@@ -141,7 +140,7 @@ export class PartReader {
 }
 
 const filenameOf = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
-  rawFilename ? safeFilename(decodeValue(decodeParameter(rawFilename, bodyCharset))) : null
+  rawFilename ? safeFilename(decodeParameter(rawFilename, bodyCharset)) : null
 
 interface OpenPart {
   readonly part: Part

@@ -247,6 +247,26 @@ describe('a broadcast', () => {
     ])
   })
 
+  test.each(['Eve\r\nBcc: mallory@receiver.test', 'Eve\n', 'E\0ve'])(
+    'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
+    async (name) => {
+      await using flow = await startFlow()
+      const list = await listWith(flow, [
+        { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
+        { email: 'eve@receiver.test', metadata: { name } },
+      ])
+      const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
+      expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 1, failed: 1 }])
+      expect((await flow.arrived()).map((mail) => [toOf(mail), mail.subject])).toEqual([
+        ['ben@receiver.test', 'For Ben'],
+      ])
+      const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
+      expect((await flow.service.detail(failed?.['id']))['error_message']).toContain(
+        'bring a line break or a NUL character into the subject',
+      )
+    },
+  )
+
   test('from a domain that is not verified is captured, rendered', async () => {
     await using flow = await startFlow()
     const list = await listWith(flow, numbered(2))

@@ -225,6 +225,10 @@ describe('names and words that are cut inside a character', () => {
     expect(await nameOf(parameters)).toBe('a日.pdf')
   })
 
+  test('what looks like an encoded word in a percent-encoded name is part of it', async () => {
+    expect(await nameOf("name*=utf-8''%3D%3Futf-8%3FQ%3Fa%3F%3D.pdf")).toBe('=?utf-8?Q?a?=.pdf')
+  })
+
   test.each([
     ['utf-8', '=?utf-8?Q?=E6=97?= =?utf-8?Q?=A5?=', '日'],
     ['both encodings', '=?utf-8?B?5pc=?=\r\n =?utf-8?Q?=A5?=', '日'],
