@@ -37,7 +37,11 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
       greylisted: ['greylist@receiver.test'],
       messageSizeLimitBytes: 1_000_000,
     })
-    flow = await startMailFlow({ zone: ZONE, smtpPort: postfix.port })
+    flow = await startMailFlow({
+      zone: ZONE,
+      smtpPort: postfix.port,
+      settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' },
+    })
   })
   afterAll(async () => {
     await flow?.[Symbol.asyncDispose]()
@@ -127,7 +131,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
       ])
       const [field = ''] = headerLines(message, 'List-Unsubscribe')
       const [, token = ''] =
-        /^List-Unsubscribe: <http[^<>,]+\/u\/([\w-]+)>, <mailto:[^<>,]+\?subject=\1>$/.exec(field) ?? []
+        /^List-Unsubscribe: <https:[^<>,]+\/u\/([\w-]+)>, <mailto:[^<>,]+\?subject=\1>$/.exec(field) ?? []
       expect(openToken(flow.app.keys, token)?.address).toBe(users[i] ?? '')
     }
     const tampered = messages.map((message) => Buffer.from(message.toString('latin1').replace('/u/', '/U/'), 'latin1'))

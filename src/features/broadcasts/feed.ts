@@ -14,13 +14,14 @@ import { giveQuotaBack } from '../accounts/accounts.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { contactById } from '../contacts/find.ts'
 import { namedList } from '../contacts/lists.ts'
-import { broadcastDataJson, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
+import { broadcastDataJson, isPlain, subjectFault } from '../emails/broadcast-data.ts'
 import { cancelWaiting } from '../emails/broadcast-moves.ts'
 import type { Draft, DraftExtra } from '../emails/draft.ts'
 import { insertEmail, type Placement } from '../emails/insert.ts'
 import { requireDiskSpace, requireSendable } from '../emails/sendable.ts'
 import { begunMetric } from '../emails/settle.ts'
 import { suppressionOf } from '../suppressions/check.ts'
+import { oneLine, withSubjectInLine } from '../templates/render.ts'
 import { restoredActor } from './actor.ts'
 import { contactOf, type FixedRecipient, firstRecipients } from './recipients.ts'
 import { discardLeftovers } from './start.ts'
@@ -347,9 +348,10 @@ async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Fix
   return Promise.all(
     rows.map(async (row) => {
       const dataJson = broadcastDataJson({ shared, contact: contactOf(row), unsubscribeUrl: '' })
-      const outcome = await app.renderer.render({ accountId, urgency: 'bulk', source: { subject }, dataJson })
-      const rendered = outcome.kind === 'rendered' ? oneLine(outcome.parts.subject ?? '') : ''
-      return subjectFault(rendered) === undefined ? rendered : subject
+      const source = withSubjectInLine({ subject })
+      const outcome = await app.renderer.render({ accountId, urgency: 'bulk', source, dataJson })
+      const rendered = outcome.kind === 'rendered' ? (outcome.parts.subject ?? '') : ''
+      return subjectFault(rendered) === undefined ? oneLine(rendered) : subject
     }),
   )
 }

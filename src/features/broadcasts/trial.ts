@@ -4,7 +4,9 @@
  */
 import type { App } from '#features/app.ts'
 import { AppError } from '#platform/errors.ts'
-import { broadcastDataJson, contactFault, sharedDataJson } from '../emails/broadcast-data.ts'
+import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
+import { broadcastDataJson, contactFault, sharedDataJson, subjectFault } from '../emails/broadcast-data.ts'
+import { withSubjectInLine } from '../templates/render.ts'
 import { contactOf, firstRecipients } from './recipients.ts'
 import type { BroadcastInput } from './start.ts'
 
@@ -22,7 +24,7 @@ export async function tryBroadcast(
   { subject, html, text, templateData, list }: BroadcastInput,
 ): Promise<string | undefined> {
   const shared = sharedDataJson(templateData, list)
-  const source = { subject, html, text }
+  const source = withSubjectInLine({ subject, html, text })
   const fixed = firstRecipients(app.db, broadcastId, TRIED + 1)
   const recipients = fixed.slice(0, TRIED)
   const outcomes = await Promise.all(
@@ -39,7 +41,7 @@ export async function tryBroadcast(
       }),
     ),
   )
-  const faults = outcomes.flatMap((outcome) => (outcome.kind === 'fault' ? [outcome.fault] : []))
+  const faults = outcomes.flatMap((outcome) => faultOf(outcome) ?? [])
   const [first] = faults
   if (!first) return undefined
   const tried =
@@ -53,4 +55,13 @@ export async function tryBroadcast(
     })
   }
   return `It was tried with ${tried} and fails for ${faults.length} of them: ${contactFault(first)}`
+}
+
+/** What is wrong with what was rendered for a contact; undefined: nothing. */
+function faultOf(outcome: RenderOutcome): TemplateFault | undefined {
+  if (outcome.kind === 'fault') return outcome.fault
+  const message = subjectFault(outcome.parts.subject ?? '')
+  return message === undefined
+    ? undefined
+    : { kind: 'error', part: 'subject', line: undefined, variable: undefined, message }
 }

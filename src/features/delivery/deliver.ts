@@ -12,7 +12,6 @@ import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/enco
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import { addTracking } from '../tracking/rewrite.ts'
-import { dayOf } from '../tracking/tokens.ts'
 import { type Connection, type Connections, TOOK_TOO_LONG, targetsOf } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 
@@ -142,9 +141,9 @@ function* hashOf(body: readonly Buffer[]): Generator<void, string> {
 /** The HTML with tracking, for an email that is tracked. */
 function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHex, ownUrl }: TrackingSettings): string {
   if (!compose.tracking) return html
-  const { baseUrl, account } = compose.tracking
+  const { baseUrl, account, day } = compose.tracking
   return addTracking(html, {
-    recipient: { account, recipientId, day: dayOf(compose.dateMs) },
+    recipient: { account, recipientId, day },
     key: Uint8Array.fromHex(keyHex),
     baseUrl,
     ownUrls: [ownUrl, baseUrl],

@@ -7,14 +7,16 @@ import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { isMailboxField } from '#protocols/mime/compose.ts'
 import { ERASED_ADDRESS } from '../contacts/listed-form.ts'
 import { type SigningDomain, signingDomain } from '../domains/sending.ts'
 import { trackingHost } from '../domains/tracking-domain.ts'
 import type { DraftExtra } from '../emails/draft.ts'
 import { messageIdOf } from '../emails/send-response.ts'
 import { trackingBaseUrl } from '../tracking/base-url.ts'
-import { accountTag } from '../tracking/tokens.ts'
+import { accountTag, dayOf } from '../tracking/tokens.ts'
 import { unsubscribeHeaders } from '../unsubscribe/headers.ts'
+import { bulkHeaders } from './bulk-headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
 
@@ -29,6 +31,7 @@ interface EmailRow {
   attachments: string | null
   extra: string | null
   createdAt: number
+  scheduledAt: number | null
   sizeBytes: number
   tracked: number
   transactional: number
@@ -38,7 +41,7 @@ interface EmailRow {
 const sql = prepared((db) => ({
   email: db.prepare<EmailRow, [number]>(
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
-     created_at AS createdAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
+     created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
   /** Bcc recipients are not even read; those who were erased since are named no more. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
@@ -108,6 +111,10 @@ export function createJobBuilder(
             from: email.from,
             returnPathDomain,
           })
+    const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
+      isMailboxField(name) ? [value] : [],
+    )
+    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(app.db, emailId, domain.domain)
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
@@ -120,15 +127,18 @@ export function createJobBuilder(
         mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
-        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? ''].some(hasUtf8Address),
+        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? '', ...mailboxHeaders].some(
+          hasUtf8Address,
+        ),
         compose: {
           from: email.from,
           to: of(0),
           cc: of(1),
           subject: email.subject,
-          dateMs: email.createdAt,
+          // When it was to leave, also when it leaves later: the same for every recipient and attempt.
+          dateMs: email.scheduledAt ?? email.createdAt,
           messageId: messageIdOf(email.uuid, email.from),
-          headers: [...Object.entries(extra.headers ?? {}), ...listHeaders],
+          headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
           htmlRef: email.htmlRef,
           textRef: email.textRef,
           attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
@@ -144,6 +154,15 @@ export function createJobBuilder(
   }
 }
 
+/** The headers that the caller gave, and of ours those that he did not. */
+function withOwn(
+  given: Readonly<Record<string, string>>,
+  ours: readonly (readonly [name: string, value: string])[],
+): readonly (readonly [name: string, value: string])[] {
+  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()))
+  return [...Object.entries(given), ...ours.filter(([name]) => !names.has(name.toLowerCase()))]
+}
+
 async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
   const { subject, html, text } = await rendering
   const { job } = prepared
@@ -155,12 +174,16 @@ async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMa
   }
 }
 
-function trackingOf({ config, db }: App, { accountId, domainId }: EmailRow): NonNullable<ComposeJob['tracking']> {
+function trackingOf(
+  { config, db }: App,
+  { accountId, domainId, createdAt }: EmailRow,
+): NonNullable<ComposeJob['tracking']> {
   const account = sql(db).account.get(accountId)
   if (!account) throw new Error('the account is missing')
   return {
     baseUrl: trackingBaseUrl(config.publicUrl, trackingHost(db, domainId)),
     account: accountTag(account.uuid),
+    day: dayOf(createdAt),
   }
 }
 

@@ -56,8 +56,8 @@ export interface ComposeJob {
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
-  /** Opens and clicks are tracked, under this URL and for the account with this tag; left out: they are not. */
-  readonly tracking?: { readonly baseUrl: string; readonly account: number }
+  /** Opens and clicks are tracked, under this URL and for the account with this tag and the day of acceptance; left out: they are not. */
+  readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
 }
 
 export interface DeliverJob {

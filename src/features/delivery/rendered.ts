@@ -7,8 +7,9 @@ import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { RENDER_INTERRUPTED, type RenderOutcome, type TemplateSource } from '#platform/template/renderer.ts'
 import { MiB } from '#platform/units.ts'
-import { broadcastDataJson, contactFault, isPlain, oneLine, subjectFault } from '../emails/broadcast-data.ts'
+import { broadcastDataJson, contactFault, isPlain, subjectFault } from '../emails/broadcast-data.ts'
 import type { DraftExtra } from '../emails/draft.ts'
+import { oneLine, withSubjectInLine } from '../templates/render.ts'
 import { unsubscribeFacts, unsubscribeUrl } from '../unsubscribe/headers.ts'
 import { unsubscribeToken } from '../unsubscribe/token.ts'
 
@@ -108,7 +109,7 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
     const rendering = app.renderer.render({
       accountId: row.accountId,
       urgency,
-      source,
+      source: withSubjectInLine(source),
       dataJson: broadcastDataJson({
         shared: row.shared,
         contact,
@@ -118,9 +119,9 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
     const outcome = await ofRecipient(row.recipientId, rendering)
     if (outcome.kind === 'fault') throw new TemplateFailure(contactFault(outcome.fault))
     const { html, text } = outcome.parts
-    const subject = oneLine(outcome.parts.subject ?? '')
-    const fault = subjectFault(subject)
+    const rendered = outcome.parts.subject ?? ''
+    const fault = subjectFault(rendered)
     if (fault !== undefined) throw new TemplateFailure(fault)
-    return { subject, html, text }
+    return { subject: oneLine(rendered), html, text }
   }
 }

@@ -1,6 +1,7 @@
 /** @module What the templates of a broadcast see of one recipient, and what is done to what they make. Pure. */
 
 import type { TemplateFault } from '#platform/template/renderer.ts'
+import { endsHeader, oneLine } from '../templates/render.ts'
 
 /** A contact as it was when the recipients were fixed. */
 export interface BroadcastContact {
@@ -42,16 +43,15 @@ export const contactFault = ({ message, variable }: Pick<TemplateFault, 'message
 /** Whether a source has nothing to be rendered. */
 export const isPlain = (source: string): boolean => !/\{[{%#]/.test(source)
 
-/** A rendered subject in one line: templates have line breaks, subjects must not. */
-export const oneLine = (subject: string): string => subject.replace(/\s+/g, ' ').trim()
-
 const MOST_SUBJECT_CHARACTERS = 998
 
-/** Why a rendered subject in one line cannot be that of a message, as a sentence; undefined: it can. */
-export function subjectFault(subject: string): string | undefined {
-  if (subject === '') return 'The subject of the template is empty for this contact.'
-  if (subject.includes('\0')) return 'The subject of the template has a NUL character for this contact.'
-  return subject.length > MOST_SUBJECT_CHARACTERS
-    ? `The subject of the template has ${subject.length} characters for this contact; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`
+/** Why a rendered subject cannot be that of a message, as a sentence; undefined: it can. */
+export function subjectFault(rendered: string): string | undefined {
+  if (endsHeader(rendered))
+    return 'The data of this contact bring a line break or a NUL character into the subject; take it out of them.'
+  const { length } = oneLine(rendered)
+  if (length === 0) return 'The subject of the template is empty for this contact.'
+  return length > MOST_SUBJECT_CHARACTERS
+    ? `The subject of the template has ${length} characters for this contact; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`
     : undefined
 }

@@ -9,6 +9,7 @@ import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { isMailboxField } from '#protocols/mime/compose.ts'
 import { dataJsonOf } from '../templates/render.ts'
 import { attachmentsOf, type DraftAttachment } from './attachments.ts'
 import type { BroadcastContact } from './broadcast-data.ts'
@@ -75,9 +76,13 @@ const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const FURTHEST_MS = days(366)
 
-/** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376, RFC 2369. */
+/** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
-  /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe.*)$/i
+  /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
+/** Written by the service in mail that is not transactional, and by the caller, if at all, in other mail. RFC 2369, RFC 8058. */
+const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
+/** RFC 2369 §2: URLs in angle brackets. */
+const UNSUBSCRIBE_URLS = /^<(?:https?|mailto):[!#-;=?-~]+>(?:[ \t]*,[ \t]*<(?:https?|mailto):[!#-;=?-~]+>)*$/i
 
 /**
  * Checks a send request and gives the draft of it.
@@ -167,6 +172,8 @@ function requireContent(
 /** Throws when a subject, as far as there is one, cannot be that of a message. */
 function requireSubject(subject: string): void {
   headerSafe('subject', subject)
+  if (subject !== '' && subject.trim() === '')
+    throw invalid('subject', 'The subject has only white space; write one, or leave it out where a template gives one.')
   if (subject.length > MOST_SUBJECT_CHARACTERS)
     throw invalid(
       'subject',
@@ -243,13 +250,14 @@ function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefine
 }
 
 function extraOf(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
-  const headers = headersOf(config, request.headers)
+  const headers = headersOf(config, request.headers, request.transactional ?? true)
   const tags = tagsOf(config, request.tags ?? [])
   const metadata = metadataOf(config, request.metadata)
   const templateData = templateDataOf(request.template_data)
   if (request.reply_to && headers) refuseSecondReplyTo(headers)
+  if (headers) requireOneClick(headers)
   return {
-    ...(request.reply_to ? { reply_to: replyToOf(request.reply_to) } : {}),
+    ...(request.reply_to ? { reply_to: mailboxesOf('reply_to', request.reply_to) } : {}),
     ...(headers ? { headers } : {}),
     ...(metadata === undefined ? {} : { metadata }),
     ...(tags.length > 0 ? { tags } : {}),
@@ -265,14 +273,14 @@ const isFilledMap = (value: unknown): value is Record<string, unknown> =>
 const isNothing = (value: unknown): boolean =>
   value === undefined || value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 
-function replyToOf(text: string): string {
-  headerSafe('reply_to', text)
+function mailboxesOf(field: string, text: string): string {
+  headerSafe(field, text)
   const parsed = parseMailboxList(text)
-  if (parsed.kind === 'invalid') throw invalid('reply_to', `reply_to: ${parsed.reason}`, 'invalid_address')
+  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
 
-function headersOf(config: Config, value: unknown): Record<string, string> | undefined {
+function headersOf(config: Config, value: unknown, isTransactional: boolean): Record<string, string> | undefined {
   if (isNothing(value)) return undefined
   if (!isFilledMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
@@ -291,6 +299,12 @@ function headersOf(config: Config, value: unknown): Record<string, string> | und
           `The header ${name} is written by the service; use the field for it instead.`,
           'reserved_header',
         )
+      if (UNSUBSCRIBE_HEADER.test(name) && !isTransactional)
+        throw invalid(
+          field,
+          `The header ${name} is written by the service when transactional is false; leave it out, or send with transactional: true.`,
+          'reserved_header',
+        )
       if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} is given twice.`)
       seen.add(name.toLowerCase())
       if (typeof given !== 'string' && typeof given !== 'number' && typeof given !== 'boolean') {
@@ -300,9 +314,30 @@ function headersOf(config: Config, value: unknown): Record<string, string> | und
       headerSafe(field, text)
       if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
         throw invalid(field, `The header is longer than ${config.maxHeaderOctets} octets.`)
+      if (isMailboxField(name)) mailboxesOf(field, text)
       return [name, text]
     }),
   )
+}
+
+/** Throws when the caller's own fields for unsubscribing are none. RFC 8058 §3.1: one click needs an https URL. */
+function requireOneClick(headers: Readonly<Record<string, string>>): void {
+  const find = (wanted: string) => Object.entries(headers).find(([name]) => name.toLowerCase() === wanted) ?? []
+  const [name, urls] = find('list-unsubscribe')
+  if (urls !== undefined && !UNSUBSCRIBE_URLS.test(urls.trim()))
+    throw invalid(
+      `headers.${name}`,
+      'List-Unsubscribe must be URLs in angle brackets, separated by commas, such as <https://example.com/leave?u=1>, <mailto:leave@example.com>.',
+    )
+  const [postName, post] = find('list-unsubscribe-post')
+  if (post === undefined) return
+  if (post.trim() !== 'List-Unsubscribe=One-Click')
+    throw invalid(`headers.${postName}`, 'List-Unsubscribe-Post must be List-Unsubscribe=One-Click.')
+  if (urls === undefined || !/<https:/i.test(urls))
+    throw invalid(
+      `headers.${postName}`,
+      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; give one, or leave List-Unsubscribe-Post out.',
+    )
 }
 
 /** RFC 5322 §3.6: at most one. */

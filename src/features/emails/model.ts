@@ -53,7 +53,11 @@ export const SendRequest = Type.Object(
       Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),
     ),
     reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address or a comma list.')),
-    headers: Type.Optional(anyMap('Further headers: a map of names to strings, numbers or booleans. At most 50.')),
+    headers: Type.Optional(
+      anyMap(
+        'Further headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe: only when transactional is true.',
+      ),
+    ),
     metadata: Type.Optional(anyMap('Your own data, returned as given; at most 16 KiB of JSON.')),
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),

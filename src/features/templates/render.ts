@@ -51,13 +51,27 @@ export async function requireUsable(
  */
 export async function renderParts(app: Pick<App, 'renderer'>, request: RenderRequest): Promise<RenderedParts> {
   if (isEmpty(request.source)) return {}
-  const outcome = await app.renderer.render(request).catch(unavailable)
+  const source = withSubjectInLine(request.source)
+  const outcome = await app.renderer.render({ ...request, source }).catch(unavailable)
   if (outcome.kind === 'fault') throw refusal(outcome.fault, [outcome.fault])
   const { subject, ...bodies } = outcome.parts
-  return { ...bodies, ...(subject === undefined ? {} : { subject: oneLine(subject) }) }
+  if (subject === undefined) return bodies
+  if (endsHeader(subject))
+    throw invalid(
+      'subject',
+      'The template_data bring a line break or a NUL character into the subject; take it out of them.',
+    )
+  return { ...bodies, subject: oneLine(subject) }
 }
 
-/** A rendered subject in one line: templates have line breaks, and data may have them; a header must not. */
+/** A source of which the subject stands in one line, as its author means it: a line break in what is rendered is then one of the data. */
+export const withSubjectInLine = (source: TemplateSource): TemplateSource =>
+  source.subject === undefined ? source : { ...source, subject: source.subject.replace(/[\r\n]+/g, ' ') }
+
+/** Whether a rendered subject has what ends a header line. Data of strangers must not, as a subject that is given directly must not. */
+export const endsHeader = (subject: string): boolean => /[\r\n\0]/.test(subject)
+
+/** A rendered subject with one space for what is white between its words. */
 export const oneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
 
 const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>

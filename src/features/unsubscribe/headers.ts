@@ -1,6 +1,6 @@
 /**
  * @module List-Unsubscribe and List-Unsubscribe-Post of one recipient's message (RFC 2369 §3.2, RFC 8058 §3.1), and the addresses in them. Receivers
- * use the https URL only when DKIM signs both fields, which `dkim/sign.ts` does, and only when TASSIS_PUBLIC_URL is https. Never writes.
+ * use the https URL only when DKIM signs both fields, which `dkim/sign.ts` does. Never writes.
  */
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -33,7 +33,7 @@ const sql = prepared((db) => ({
 }))
 
 /**
- * The two fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list
+ * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list
  * names the list. Other mail of the default stream names no stream, so that unsubscribing from it stops all such mail of the account.
  */
 export function unsubscribeHeaders(
@@ -50,7 +50,8 @@ export function unsubscribeHeaders(
     // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
     // The one that answers at once comes first: RFC 2369 §2 has the preferred first.
     ['List-Unsubscribe', `<${url}>, <mailto:${mailbox}?subject=${token}>`],
-    ['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
+    // RFC 8058 §3.1: without an https URL there is no one click.
+    ...(url.startsWith('https:') ? [['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'] as const] : []),
   ]
 }
 

@@ -3,7 +3,7 @@
  * X-ARF in text form. Reports of failed authentication (RFC 6591) are no complaints. Never asks whose mail it is about. Every field is a stranger's:
  * what is read of it has a bound.
  */
-import { messageIdIn, readHead } from '../mime/header-fields.ts'
+import { decodeFields, messageIdIn, readHead } from '../mime/header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
@@ -153,7 +153,7 @@ const OWN_LOCAL_PART = /(?<![a-z0-9])[bu]-[a-z2-7]{32}(?![a-z2-7])/gi
 
 /** Fields of a header block, which ends at its first blank line. */
 function fieldsIn(block: string): Fields {
-  const fields = readHead(Buffer.from(block, 'latin1'))?.fields ?? []
+  const fields = decodeFields(readHead(Buffer.from(block, 'latin1'))?.rawFields ?? [], null)
   const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
   return {
     values: (name) => valuesOf(byName.get(name) ?? []),

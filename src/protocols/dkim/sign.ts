@@ -1,7 +1,7 @@
 /**
  * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock:
  * the same message and key always give the same bytes, so no t= and x= tags. Canonicalisation of fields is nodemailer's;
- * the header is put together here because nodemailer's own signer cannot name a field once more than it occurs. Never
+ * the header is put together here because nodemailer's own signer cannot list a field once more than it occurs. Never
  * changes the message it is given and never talks to the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
@@ -28,6 +28,23 @@ export const SIGNED_HEADER_NAMES: readonly string[] = [
   'feedback-id',
 ]
 
+/**
+ * Those of which nobody may add one on the way (RFC 6376 §5.4.2, §8.15): each says what the message is, from whom or to whom, and readers show or obey one
+ * that was added. They are listed once more than they occur, so also when they do not. Not Sender, which relays add.
+ */
+export const OVERSIGNED_HEADER_NAMES: readonly string[] = [
+  'from',
+  'to',
+  'cc',
+  'subject',
+  'date',
+  'reply-to',
+  'mime-version',
+  'content-type',
+  'list-unsubscribe',
+  'list-unsubscribe-post',
+]
+
 export interface SignOptions {
   /** Signing domain in A-labels, the d= tag. */
   readonly domain: string
@@ -35,8 +52,6 @@ export interface SignOptions {
   readonly selector: string
   /** An RSA key made once with `createPrivateKey`: parsing PEM costs as much as signing. */
   readonly privateKey: KeyObject
-  /** Lower-case names of the fields to sign when present, in place of `SIGNED_HEADER_NAMES`. From is signed in any case. */
-  readonly headerNames?: readonly string[]
 }
 
 interface HeaderField {
@@ -65,9 +80,8 @@ export function signMessage(message: Uint8Array, options: SignOptions): Uint8Arr
 
 /**
  * The DKIM-Signature field, with its CRLF, to stand before the first field of a message. Every instance of a signed
- * field is signed, and From is listed once more than it occurs, so that nobody can add another (RFC 6376 §8.15). Throws
- * when the message has no From, the key is not RSA or a tag value could not stand in a tag list: each is a bug of the
- * caller.
+ * field is signed. Throws when the message has no From, the key is not RSA or a tag value could not stand in a tag list:
+ * each is a bug of the caller.
  *
  * @param header with CRLF line ends
  * @param bodyHash of RelaxedBodyHash
@@ -77,8 +91,9 @@ export function signatureFor(header: Buffer, bodyHash: string, options: SignOpti
   if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain is not in A-labels')
   if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has a character it cannot have')
 
-  const signed = selectFields(fieldsOf(header), options.headerNames ?? SIGNED_HEADER_NAMES)
-  const unsigned = signatureField(options, [...signed.map((field) => field.key), 'from'], bodyHash)
+  const signed = selectFields(fieldsOf(header))
+  const names = [...signed.map((field) => field.key), ...OVERSIGNED_HEADER_NAMES]
+  const unsigned = signatureField(options, names, bodyHash)
   // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without a CRLF.
   const canonical =
     signed.map(canonicalise).join('') + canonicalise({ key: 'dkim-signature', line: unsigned }).slice(0, -2)
@@ -96,17 +111,16 @@ function fieldsOf(header: Buffer): HeaderField[] {
 }
 
 /** The instances of each name from the last to the first, as verifiers take them. RFC 6376 §5.4.2. */
-function selectFields(fields: readonly HeaderField[], names: readonly string[]): HeaderField[] {
-  const wanted = new Set(['from', ...names])
+function selectFields(fields: readonly HeaderField[]): HeaderField[] {
   const byName = new Map<string, HeaderField[]>()
   for (const field of fields) {
-    if (!wanted.has(field.key)) continue
+    if (!SIGNED_HEADER_NAMES.includes(field.key)) continue
     const instances = byName.get(field.key)
     if (instances === undefined) byName.set(field.key, [field])
     else instances.unshift(field)
   }
   if (!byName.has('from')) throw new Error('a message without From cannot be signed')
-  return [...wanted].flatMap((name) => byName.get(name) ?? [])
+  return SIGNED_HEADER_NAMES.flatMap((name) => byName.get(name) ?? [])
 }
 
 /** One field in relaxed form with its CRLF. RFC 6376 §3.4.2. */

@@ -25,13 +25,43 @@ export function decodeHtml(bytes: Uint8Array, charset: string | null): string {
   return utf8(bytes) ?? decodeText(bytes, own ?? null)
 }
 
+/** Octets of a header that no header has unencoded: beyond ASCII, or the escape with which ISO-2022 begins another alphabet. */
+const RAW_OCTETS = /[\x1b\x80-\xff]/
+/** What a header and its encoded words are made of; a charset that reads it otherwise, such as UTF-16, is not that of a header. */
+const HEADER_SYNTAX = Buffer.from('A+AGE-:;<a@b>"=?Q?_?= \t')
+
+/**
+ * Unencoded text of a header, which RFC 5322 does not allow and many send: UTF-8 when it is (RFC 6532), else the charset of the body, else windows-1252.
+ * @param octets one character per octet
+ * @param bodyCharset as declared; null: none was
+ */
+export function decodeHeaderText(octets: string, bodyCharset: string | null): string {
+  if (!RAW_OCTETS.test(octets)) return octets
+  const bytes = Buffer.from(octets, 'latin1')
+  const name = nameOf(bodyCharset)
+  // Text of ISO-2022 is valid UTF-8 as well.
+  const isEscaped = octets.includes('\x1b') && name?.startsWith('iso-2022-') === true
+  const known = isEscaped ? undefined : utf8(bytes)
+  if (known !== undefined) return known
+  const isUsable = name !== undefined && name !== 'utf-8' && decode(HEADER_SYNTAX, name) === HEADER_SYNTAX.toString()
+  return (isUsable ? decode(bytes, name) : guess(bytes)).toWellFormed()
+}
+
+/** Whether a declared charset says anything about octets above 127. */
+export const isMeaningful = (charset: string): boolean => nameOf(charset) !== undefined
+
+/** Whether two names are those of one charset. */
+export const isSameCharset = (one: string, other: string): boolean => one === other || nameOf(one) === nameOf(other)
+
 function decode(bytes: Uint8Array, name: string | undefined): string {
   if (name === undefined) return guess(bytes)
   if (name === 'utf-8') return new TextDecoder('utf-8').decode(bytes)
   // The byte order mark knows better than the name, of which the one order is only a guess.
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
   const native = decoderOf(isBigEndian ? 'utf-16be' : name)
-  if (native) return native.decode(bytes)
+  if (native) return native.decode(native.encoding === 'iso-2022-jp' ? withoutIdleEscapes(bytes) : bytes)
+  const eucDecoder = EUC_DECODERS[name]
+  if (eucDecoder) return eucDecoder(bytes)
   // It takes nothing but a Buffer for octets.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either it is broken, or the name is unknown and was read as UTF-8.
@@ -67,3 +97,72 @@ function decoderOf(name: string): TextDecoder | undefined {
     return undefined
   }
 }
+
+/**
+ * Without the escapes of ISO-2022-JP that another follows: where two texts were joined, such as the encoded words of a subject. The decoder takes them
+ * for an error.
+ */
+function withoutIdleEscapes(bytes: Uint8Array): Uint8Array {
+  const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  return Buffer.from(octets.replace(/\x1b(?:\([BJI]|\$[@B])(?=\x1b)/g, ''), 'latin1')
+}
+
+/** Charsets of 7 bits that no decoder of the runtime and of the libraries knows: the same characters have 8 bits in another one. */
+const EUC_DECODERS: Readonly<Record<string, (bytes: Uint8Array) => string>> = {
+  'iso-2022-kr': (bytes) => new TextDecoder('euc-kr').decode(toEucKr(bytes)),
+  csiso2022kr: (bytes) => new TextDecoder('euc-kr').decode(toEucKr(bytes)),
+  'hz-gb-2312': (bytes) => new TextDecoder('gbk').decode(toEucCn(bytes)),
+  hz: (bytes) => new TextDecoder('gbk').decode(toEucCn(bytes)),
+}
+
+const LF = 0x0a
+const SHIFT_OUT = 0x0e
+const SHIFT_IN = 0x0f
+const ESC = 0x1b
+const CR = 0x0d
+const TILDE = 0x7e
+const OPENING_BRACE = 0x7b
+const CLOSING_BRACE = 0x7d
+/** Behind an escape: `$)C`. */
+const KOREAN_DESIGNATOR = [0x24, 0x29, 0x43]
+
+/** RFC 1557: Korean stands between shift-out and shift-in. */
+function toEucKr(bytes: Uint8Array): Uint8Array {
+  const out = new Uint8Array(bytes.length)
+  let length = 0
+  let isKorean = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if (byte === ESC && KOREAN_DESIGNATOR.every((octet, index) => bytes[at + 1 + index] === octet))
+      at += KOREAN_DESIGNATOR.length
+    else if (byte === SHIFT_OUT || byte === SHIFT_IN) isKorean = byte === SHIFT_OUT
+    else out[length++] = isKorean ? inUpperHalf(byte) : byte
+  }
+  return out.subarray(0, length)
+}
+
+/** RFC 1843: Chinese stands between `~{` and `~}`, and ends with its line; `~~` is a tilde, a tilde before a line end joins two lines. */
+function toEucCn(bytes: Uint8Array): Uint8Array {
+  const out = new Uint8Array(bytes.length)
+  let length = 0
+  let isChinese = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    const escaped = byte === TILDE ? bytes[at + 1] : undefined
+    if (escaped === OPENING_BRACE || escaped === CLOSING_BRACE) {
+      isChinese = escaped === OPENING_BRACE
+      at++
+    } else if (isChinese && byte !== LF) out[length++] = inUpperHalf(byte)
+    else if (escaped === LF) at++
+    else if (escaped === CR && bytes[at + 2] === LF) at += 2
+    else {
+      if (escaped === TILDE) at++
+      isChinese = false
+      out[length++] = byte
+    }
+  }
+  return out.subarray(0, length)
+}
+
+/** Controls and spaces have no other half. */
+const inUpperHalf = (byte: number): number => (byte > 0x20 && byte < 0x7f ? byte | 0x80 : byte)

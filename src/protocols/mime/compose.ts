@@ -6,8 +6,8 @@
  *
  * What MailComposer does that its input does not show:
  * - Order: custom fields first, then From, To, Cc, Reply-To, Subject, Message-ID, Date, MIME-Version, Content-Type.
- * - A value with a character beyond ASCII, a double quote or a broken encoded-word is encoded as a whole (RFC 2047); one that already is a
- *   valid encoded-word passes as it is.
+ * - A value with a character beyond ASCII or a double quote is encoded as a whole (RFC 2047). So is here one that looks like an encoded word, which
+ *   MailComposer takes for encoded already: what callers give is text, and arrives as they wrote it.
  * - Fields fold at 76 characters before white space; a long first word moves to a line of its own.
  * - With a UTF-8 local part the domain goes back to U-labels in the header, where SMTPUTF8 is needed anyway.
  * - message/* parts would go out unencoded, multipart/* would become a branch of the tree: `attachment.ts` keeps both away.
@@ -15,6 +15,7 @@
 import { createHash } from 'node:crypto'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import { encodeWord } from 'nodemailer/lib/mime-funcs'
+import MimeNode from 'nodemailer/lib/mime-node'
 import { parseMailboxList } from '../address/parse.ts'
 import { sanitiseContentType, sanitiseFilename } from './attachment.ts'
 import type { EncodedPart } from './encode.ts'
@@ -48,6 +49,11 @@ export interface ComposeInput {
 }
 
 const RESERVED_NAME = /^(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-.*)$/i
+/** Fields that the caller may give and that hold mailboxes (RFC 5322 §3.6.2, §3.6.6, RFC 8098 §2.1, and what mail programs use). */
+const MAILBOX_FIELD =
+  /^(?:reply-to|disposition-notification-to|return-receipt-to|errors-to|mail-(?:followup|reply)-to|resent-(?:from|sender|to|cc|bcc|reply-to))$/i
+/** Fields of URLs, which may look like an encoded word: `?a=?b?q?c`. */
+const URL_FIELD = /^list-(?:unsubscribe|help|subscribe|post|owner|archive)(?:-post)?$/i
 const MESSAGE_ID_FIELD = /^(?:in-reply-to|references|otp-token)$/i
 /** RFC 5322 §2.2 ftext. */
 const FIELD_NAME = /^[!-9;-~]{1,128}$/
@@ -57,6 +63,7 @@ const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
 /** No body can hold a boundary: `=_` comes out of neither quoted-printable nor base64, `=_T` is in no 7-bit part. */
 const BOUNDARY_PREFIX = '=_T'
+/** What folds into no line of 998 octets (RFC 5322 §2.1.1). */
 const LONG_WORD = /[^ \t]{900}/
 
 /**
@@ -69,6 +76,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
   for (const [name, value] of input.headers) assertField(name, value)
   assertField('X-Subject', input.subject)
 
+  const { replyTo, headers } = withReplyTo(input)
   const leaves: EncodedPart[] = []
   const customNames = new Map(input.headers.map(([name]) => [name.toLowerCase(), name]))
   /** MailComposer has the number of a part in place of its content, which it would look through. */
@@ -80,11 +88,11 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
     from: mailboxes([input.from]),
     to: mailboxes(input.to),
     cc: mailboxes(input.cc),
-    ...(input.replyTo === undefined ? {} : { replyTo: mailboxes([input.replyTo]) }),
+    ...(replyTo === undefined ? {} : { replyTo: mailboxes([replyTo]) }),
     subject: foldable(input.subject),
     date: input.date,
     messageId: input.messageId,
-    headers: input.headers.map(([key, value]) => ({ key, value: fieldValue(key, value) })),
+    headers: headers.map(([key, value]) => ({ key, value: fieldValue(key, value) })),
     alternatives: bodies(input).map(([contentType, part]) => ({ contentType, ...leaf(part) })),
     attachments: input.attachments.map(({ filename, contentType, content }) => ({
       filename: sanitiseFilename(filename),
@@ -99,14 +107,49 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
     // MailComposer writes names in its own case; the caller's is kept.
     normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
   })
-  return serialiseTree(composer.compile(), ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
+  const root = composer.compile()
+  encodeMore(root)
+  return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }
+
+/** Whether the value of a header is one mailbox or a comma list of them. */
+export const isMailboxField = (name: string): boolean => MAILBOX_FIELD.test(name)
+
+/** What MimeNode has and its type does not say. */
+interface Encoders {
+  _encodeWords(value: string): string
+  _encodeAddressName(name: string): string
+  readonly childNodes: readonly Encoders[]
+}
+
+/**
+ * Makes the nodes of a tree encode what a reader would decode though nobody encoded it, and what does not fold: in subjects, header values, names of
+ * people and of files.
+ */
+function encodeMore(node: object): void {
+  const encoders = node as Encoders
+  const { _encodeWords: encodeWords, _encodeAddressName: encodeName } = encoders
+  const isEncoded = (text: string) => text.includes('=?') || (LONG_WORD.test(text) && ASCII_ONLY.test(text))
+  encoders._encodeWords = (text) => (isEncoded(text) ? encodedWords(text) : encodeWords.call(encoders, text))
+  encoders._encodeAddressName = (name) => (isEncoded(name) ? encodedWords(name) : encodeName.call(encoders, name))
+  for (const child of encoders.childNodes) encodeMore(child)
+}
+
+const encodedWords = (text: string): string => encodeWord(text, 'Q', 52)
 
 function assertField(name: string, value: string): void {
   if (!FIELD_NAME.test(name) || RESERVED_NAME.test(name))
     throw new Error(`${JSON.stringify(name)} cannot be a custom header`)
   if (typeof value !== 'string' || FORBIDDEN_IN_VALUE.test(value))
     throw new Error(`the value of the header ${name} has a line break or a NUL`)
+}
+
+/** Reply-To may be given as a header as well: MailComposer takes mailboxes as objects only where it expects them. */
+function withReplyTo({ replyTo, headers }: ComposeInput): Pick<ComposeInput, 'replyTo' | 'headers'> {
+  const given = headers.find(([name]) => /^reply-to$/i.test(name))
+  if (replyTo !== undefined || !given || parseMailboxList(given[1]).kind === 'invalid')
+    return { ...(replyTo !== undefined && { replyTo }), headers }
+  return { replyTo: given[1], headers: headers.filter((field) => field !== given) }
 }
 
 /** As objects, so that no second parser has a say in what the addresses are. */
@@ -119,17 +162,24 @@ function mailboxes(texts: readonly string[]): { name: string; address: string }[
 }
 
 /**
- * A field value that folds into lines of at most 998 octets (RFC 5322 §2.1.1) of which none is blank: a run of white space longer than a line
- * would be one, and a blank line ends the header for some readers.
+ * A field value that folds into lines of which none is blank: a run of white space longer than a line would be one, and a blank line ends the header
+ * for some readers.
  */
-function foldable(value: string): string {
-  const text = value.replace(/[ \t]{20,}/g, ' ').trim()
-  return LONG_WORD.test(text) && ASCII_ONLY.test(text) ? encodeWord(text, 'Q', 52) : text
-}
+const foldable = (value: string): string => value.replace(/[ \t]{20,}/g, ' ').trim()
 
-/** MailComposer writes these fields without encoding them; what is not ASCII has no meaning in them but must not reach the wire raw. */
-const fieldValue = (name: string, value: string): string =>
-  MESSAGE_ID_FIELD.test(name) && !ASCII_ONLY.test(value) ? encodeWord(value, 'Q', 52) : foldable(value)
+/** A value that is written as it is, folded. */
+const asIs = (value: string) => ({ value, prepared: true, foldLines: true })
+
+/** The value of a further field: encoded by MailComposer, but for those whose form it does not know. */
+function fieldValue(name: string, value: string): string | ReturnType<typeof asIs> {
+  const isAscii = ASCII_ONLY.test(value)
+  // It does not encode these; what is not ASCII has no meaning in them but must not reach the wire raw.
+  if (MESSAGE_ID_FIELD.test(name) && !isAscii) return encodedWords(value)
+  if (URL_FIELD.test(name) && isAscii && !LONG_WORD.test(value)) return asIs(foldable(value))
+  const list = MAILBOX_FIELD.test(name) ? parseMailboxList(value) : undefined
+  if (list?.kind === 'ok') return asIs(MimeNode.encodeHeaderValue('Reply-To', mailboxes([value])))
+  return foldable(value)
+}
 
 /** text/plain before text/html (RFC 2046 §5.1.4: the best last); an empty text when there is neither. */
 function bodies({ text, html }: ComposeInput): (readonly [contentType: string, part: EncodedPart])[] {

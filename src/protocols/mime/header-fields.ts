@@ -1,13 +1,14 @@
 /** @module The header of a message that came in (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): where it ends, its fields, and what they say. */
-import libmime from 'libmime'
 import addressparser, { type AddressOrGroup } from 'nodemailer/lib/addressparser'
-import { decodeText } from './charset.ts'
+import { decodeHeaderText } from './charset.ts'
+import { decodeWords } from './encoded-words.ts'
 
-/** Name as written and value as written, unfolded, as Unicode; encoded words are still encoded. */
+/** Name as written and value as written, unfolded; encoded words are still encoded. */
 export type HeaderField = readonly [name: string, value: string]
 
 export interface Head {
-  readonly fields: readonly HeaderField[]
+  /** With one character per octet; `decodeFields` makes text of them. */
+  readonly rawFields: readonly HeaderField[]
   /** Offset of what follows the fields. */
   readonly end: number
   /** Whether a blank line stands there, as it should. */
@@ -32,11 +33,11 @@ const WELL_KNOWN =
   /^(?:received|from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|return-path|dkim-signature|reply-to|references|in-reply-to|list-[a-z-]+)[ \t]*:/i
 
 /**
- * Reads the header at the start of a message. Where the blank line after it is missing, it ends before the first line that is no field, unless
+ * Reads the header at the start of a message or part. Where the blank line after it is missing, it ends before the first line that is no field, unless
  * more of the fields that any message has follow that one.
- * @returns undefined when it is longer than 1 MiB or has more than 100,000 lines
+ * @returns undefined when it is longer than 1 MiB or has more than `maxLines`
  */
-export function readHead(raw: Uint8Array): Head | undefined {
+export function readHead(raw: Uint8Array, maxLines = MOST_HEAD_LINES): Head | undefined {
   const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
   const fields: string[][] = []
   const contentLines: [start: number, end: number][] = []
@@ -47,7 +48,7 @@ export function readHead(raw: Uint8Array): Head | undefined {
   const unclosed = (at: number): Head => {
     const end = broken?.at ?? at
     return {
-      fields: unfolded(broken ? fields.slice(0, broken.fieldCount) : fields),
+      rawFields: unfolded(broken ? fields.slice(0, broken.fieldCount) : fields),
       end,
       isClosed: false,
       contentLines: contentLines.filter(([start]) => start < end),
@@ -57,13 +58,13 @@ export function readHead(raw: Uint8Array): Head | undefined {
   while (position < bytes.length) {
     const lineFeed = bytes.indexOf(0x0a, position)
     const next = lineFeed === -1 ? bytes.length : lineFeed + 1
-    if (broken === undefined && (++lineCount > MOST_HEAD_LINES || next > MOST_HEAD_BYTES)) return undefined
+    if (broken === undefined && (++lineCount > maxLines || next > MOST_HEAD_BYTES)) return undefined
     // What lies so far behind a broken line is body.
     if (next > MOST_HEAD_BYTES) break
     const line = lineOf(bytes, position, next)
     if (line === '') {
       if (broken) break
-      return { fields: unfolded(fields), end: position, isClosed: true, contentLines }
+      return { rawFields: unfolded(fields), end: position, isClosed: true, contentLines }
     }
     const isFolded = line.startsWith(' ') || line.startsWith('\t')
     const isField = FIELD.test(line)
@@ -83,12 +84,12 @@ export function readHead(raw: Uint8Array): Head | undefined {
   return unclosed(bytes.length)
 }
 
-/** A line without its end; octets above 127 as UTF-8 when they are, else as windows-1252. */
+/** A line without its end, one character per octet. */
 function lineOf(bytes: Buffer, start: number, next: number): string {
   let end = next
   if (end > start && bytes[end - 1] === 0x0a) end--
   if (end > start && bytes[end - 1] === 0x0d) end--
-  return decodeText(bytes.subarray(start, end), null)
+  return bytes.toString('latin1', start, end)
 }
 
 const unfolded = (fields: readonly string[][]): HeaderField[] =>
@@ -98,11 +99,12 @@ const unfolded = (fields: readonly string[][]): HeaderField[] =>
     return [text.slice(0, colon).trim(), text.slice(colon + 1)]
   })
 
+/** The fields as Unicode. @param bodyCharset what text is in that should have been encoded and is not UTF-8; null: windows-1252 */
+export const decodeFields = (rawFields: readonly HeaderField[], bodyCharset: string | null): HeaderField[] =>
+  rawFields.map(([name, value]) => [name, decodeHeaderText(value, bodyCharset)])
+
 /** A value for people: encoded words decoded, nothing in it that is no text. */
-export function decodeValue(value: string): string {
-  const decoded = value.includes('=?') ? libmime.decodeWords(value) : value
-  return plain(decoded)
-}
+export const decodeValue = (value: string): string => plain(decodeWords(value))
 
 /** Control characters become spaces: a line break that was encoded must not become one again. NUL is left out. */
 const plain = (text: string): string =>

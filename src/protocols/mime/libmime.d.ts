@@ -1,8 +1,8 @@
 /** @module What is used of libmime, which has no types of its own. */
 declare module 'libmime' {
   const libmime: {
-    /** Decodes the encoded words of a header value (RFC 2047). */
-    decodeWords(text: string): string
+    /** The type of a file with this extension; `application/octet-stream` when it is not known. */
+    detectMimeType(extension: string): string
     /** Joins the lines of format=flowed (RFC 3676). */
     decodeFlowed(text: string, delSp: boolean): string
   }

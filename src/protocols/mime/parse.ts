@@ -3,10 +3,10 @@
  * memory. Stands on the splitter, the word decoder and the address parser that mailparser is made of. Makes no text of HTML and no HTML of text.
  */
 import type { Transform } from 'node:stream'
-import { Splitter } from '@zone-eu/mailsplit'
 import {
   addressesOf,
   dateOf,
+  decodeFields,
   decodeValue,
   type HeaderField,
   MOST_HEAD_BYTES,
@@ -17,6 +17,7 @@ import {
 import { type ParsedMessage, Unparseable } from './parsed.ts'
 import type { FileWriter } from './part-body.ts'
 import { type MessageContent, PartReader, type SplitterOutput } from './part-reader.ts'
+import { PartSplitter } from './part-splitter.ts'
 import { type MessageSource, sourceOf, startOf } from './source.ts'
 import { piecesOf } from './splitter-input.ts'
 
@@ -40,8 +41,8 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
   const start = startOf(source, MOST_HEAD_BYTES)
   const head = readHead(start)
   if (!head) throw new Unparseable('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
-  const content = await contentOf(piecesOf(source, start, head), options.newFile)
-  return { ...headerOf(head.fields, options.mailFrom), ...content }
+  const { charset, ...content } = await contentOf(piecesOf(source, start, head), options.newFile)
+  return { ...headerOf(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
 }
 
 /** The header alone, of a message that cannot be parsed or must not be: without bodies and attachments. @param start the beginning of the message */
@@ -92,8 +93,7 @@ function saysAutomatic(all: (name: string) => readonly string[]): boolean {
 /** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
 async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
   const options = { ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES }
-  // Its own type knows one event only.
-  const splitter = new Splitter(options) as unknown as Transform
+  const splitter: Transform = new PartSplitter(options)
   const reader = new PartReader(newFile)
   // Without a pipeline, which costs more than an ordinary message.
   const split = new Promise<void>((resolve, reject) => {

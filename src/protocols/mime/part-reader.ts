@@ -2,12 +2,13 @@
  * @module Reads the parts of a message as the splitter of `parse.ts` finds them: texts together, everything else an attachment, within bounds of number, depth
  * and memory. Of a part that is over only what is wanted of it stays.
  */
-import type { MimeNode } from '@zone-eu/mailsplit'
+import { isMeaningful } from './charset.ts'
 import { safeFilename } from './filename.ts'
-import { decodeValue } from './header-fields.ts'
 import { type ParsedAttachment, type ParsedMessage, Unparseable } from './parsed.ts'
 import { contentIdOf, isInline, isReadable, type Part, textOf, typeOf } from './part.ts'
 import { type FileWriter, type PartBody, type PartContent, partBody } from './part-body.ts'
+import type { PartNode } from './part-splitter.ts'
+import { decodeParameter } from './structured-field.ts'
 
 const MOST_LEVELS = 100
 const MOST_ATTACHMENTS = 1000
@@ -21,18 +22,23 @@ const MOST_TEXT_BYTES = 2 * 1024 * 1024
 const MOST_BYTES_IN_MEMORY = 256 * 1024
 
 export type SplitterOutput =
-  | MimeNode
-  | { readonly type: 'data' | 'body'; readonly node: MimeNode; readonly value: Buffer }
+  | PartNode
+  | { readonly type: 'data' | 'body'; readonly node: PartNode; readonly value: Buffer }
 
-export type MessageContent = Pick<ParsedMessage, 'text' | 'html' | 'attachments'>
+export interface MessageContent extends Pick<ParsedMessage, 'text' | 'html' | 'attachments'> {
+  /** Of the first text that declares one that says something; null: none does. */
+  readonly charset: string | null
+}
 
 /** Gets what the splitter finds, in the order of the message. */
 export class PartReader {
   readonly #newFile: (() => FileWriter) | undefined
-  readonly #parts = new WeakMap<MimeNode, Part>()
+  readonly #parts = new WeakMap<PartNode, Part>()
   readonly #texts = new TextParts('\n')
   readonly #htmls = new TextParts('<br/>\n')
-  readonly #attachments: ParsedAttachment[] = []
+  /** With their parts: what their names are in may be known only from a text behind them. */
+  readonly #attachments: { readonly node: PartNode; readonly attachment: Omit<ParsedAttachment, 'filename'> }[] = []
+  #charset: string | null = null
   #fieldCount = 0
   #headBytes = 0
   /** The part that was found last, and is over when the next one begins. */
@@ -44,14 +50,13 @@ export class PartReader {
     this.#newFile = newFile
   }
 
-  begin(node: MimeNode): void {
-    const parent = node.parentNode ? this.#parts.get(node.parentNode) : undefined
+  begin(node: PartNode): void {
+    const parent = node.parentNode ? this.#parts.get(node.parentNode as PartNode) : undefined
     const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
     if (part.level > MOST_LEVELS)
       throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
-    const fields = node.headers === false ? [] : node.headers.getList()
-    this.#fieldCount += fields.length
-    for (const { line } of fields) this.#headBytes += line.length
+    this.#fieldCount += node.rawFields.length
+    this.#headBytes += node._headerlen
     if (this.#fieldCount > MOST_PART_FIELDS || this.#headBytes > MOST_PART_HEADS_BYTES)
       throw new Unparseable('The headers of the parts of the message have more than 200,000 fields or 8 MiB.')
     if (parent) parent.hasChildren = true
@@ -60,7 +65,7 @@ export class PartReader {
     this.#open = { part, reading: undefined }
   }
 
-  take({ type, node, value }: Exclude<SplitterOutput, MimeNode>): void {
+  take({ type, node, value }: Exclude<SplitterOutput, PartNode>): void {
     const held = this.#heldBack
     this.#heldBack = undefined
     const open = this.#open
@@ -78,7 +83,16 @@ export class PartReader {
 
   end(): MessageContent {
     this.#close()
-    return { text: this.#texts.joined(), html: this.#htmls.joined(), attachments: this.#attachments }
+    const charset = this.#charset
+    return {
+      charset,
+      text: this.#texts.joined(),
+      html: this.#htmls.joined(),
+      attachments: this.#attachments.map(({ node, attachment }) => ({
+        filename: filenameOf(node, charset),
+        ...attachment,
+      })),
+    }
   }
 
   /** How the content of a part is read is known when it begins: all before it is there then. */
@@ -86,18 +100,14 @@ export class PartReader {
     if (open.reading) return open.reading
     const { part } = open
     const type = typeOf(part)
-    const filename = part.node.filename === false ? null : safeFilename(decodeValue(part.node.filename))
+    const isNamed = filenameOf(part.node, null) !== null
     const isFirst = this.#texts.isEmpty && this.#htmls.isEmpty
     const texts =
-      isReadable(part, type) && (filename === null || isFirst)
-        ? type === 'text/html'
-          ? this.#htmls
-          : this.#texts
-        : undefined
+      isReadable(part, type) && (!isNamed || isFirst) ? (type === 'text/html' ? this.#htmls : this.#texts) : undefined
     const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
     // Of a text one character more, to see whether one was cut in half.
     const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, (texts?.roomBytes ?? 0) + LONGEST_CHARACTER_BYTES)
-    open.reading = { type, filename, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
+    open.reading = { type, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
     return open.reading
   }
 
@@ -110,21 +120,27 @@ export class PartReader {
     if (this.#heldBack) this.#readingOf(open).body.push(this.#heldBack)
     this.#heldBack = undefined
     if (node.multipart !== false && (part.hasChildren || open.reading === undefined)) return
-    const { type, filename, texts, body } = this.#readingOf(open)
+    const { type, texts, body } = this.#readingOf(open)
     const content = body.end()
+    if (texts && node.charset !== false && isMeaningful(node.charset)) this.#charset ??= node.charset
     if (texts?.add(part, type, content)) return
     if (this.#attachments.length === MOST_ATTACHMENTS)
       throw new Unparseable(`The message has more than ${MOST_ATTACHMENTS} attachments.`)
     const contentId = contentIdOf(part)
     this.#attachments.push({
-      filename,
-      contentType: type,
-      contentId,
-      disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
-      ...kept(content),
+      node,
+      attachment: {
+        contentType: type,
+        contentId,
+        disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
+        ...kept(content),
+      },
     })
   }
 }
+
+const filenameOf = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
+  rawFilename ? safeFilename(decodeParameter(rawFilename, bodyCharset)) : null
 
 interface OpenPart {
   readonly part: Part
@@ -134,7 +150,6 @@ interface OpenPart {
 
 interface Reading {
   readonly type: string
-  readonly filename: string | null
   /** Where its text goes; undefined: it is an attachment. */
   readonly texts: TextParts | undefined
   readonly body: PartBody

@@ -2,32 +2,35 @@
  * @module What is told of a part by its own header and those above it (RFC 2045, RFC 2046, RFC 2183, RFC 3676): its type, whether it is a text to be read,
  * its Content-ID, whether it is shown in the HTML. Keeps no content.
  */
-import type { MimeNode } from '@zone-eu/mailsplit'
 import libmime from 'libmime'
-import { decodeHtml, decodeText } from './charset.ts'
+import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
 import { decodeValue } from './header-fields.ts'
+import type { PartNode } from './part-splitter.ts'
 
 const LONGEST_CONTENT_ID = 998
 
 /** A node of the message's tree, as it is found. */
 export interface Part {
-  readonly node: MimeNode
+  readonly node: PartNode
   readonly parent: Part | undefined
   readonly level: number
   hasChildren: boolean
 }
 
+const rawValueOf = ({ rawFields }: PartNode, wanted: string): string | undefined =>
+  rawFields.find(([name]) => name.toLowerCase() === wanted)?.[1]
+
 const TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
 
 export function typeOf({ node, parent, hasChildren }: Part): string {
   if (node.multipart !== false && !hasChildren) return 'text/plain'
-  const isSaid = node.headers !== false && node.headers.hasHeader('content-type')
+  const isSaid = rawValueOf(node, 'content-type') !== undefined
   // RFC 2046 §5.1.5.
   if (!isSaid && parent?.node.multipart === 'digest') return 'message/rfc822'
   const type = node.contentType || 'text/plain'
   if (TYPE.test(type)) return type
   // RFC 2045 §5.2: what is no type is text, as long as it is not named like a file.
-  return node.filename === false ? 'text/plain' : 'application/octet-stream'
+  return node.rawFilename === undefined ? 'text/plain' : 'application/octet-stream'
 }
 
 /** Whether it is text to be read, not a file. RFC 2183 §2.8: a disposition that is not known is `attachment`. */
@@ -46,8 +49,7 @@ export function textOf({ node }: Part, type: string, bytes: Uint8Array): string 
 
 /** Without angle brackets; null: it has none. */
 export function contentIdOf({ node }: Part): string | null {
-  const value = node.headers === false ? '' : node.headers.getFirst('content-id')
-  const id = decodeValue(value)
+  const id = decodeValue(decodeHeaderText(rawValueOf(node, 'content-id') ?? '', null))
     .replaceAll(/[<>\s]/g, '')
     .slice(0, LONGEST_CONTENT_ID)
     .toWellFormed()

@@ -141,6 +141,7 @@ describe('POST /v1/emails/broadcast', () => {
     ['a sender that is no address', { from_address: 'Ada' }, 422, 'invalid_address', 'from_address'],
     ['a domain of others', { from_address: 'ada@others.test' }, 422, 'domain_not_found', 'from_address'],
     ['no subject', { subject: '' }, 422, 'validation_failed', 'subject'],
+    ['a subject of white space', { subject: ' \t' }, 422, 'validation_failed', 'subject'],
     ['a subject of two lines', { subject: 'Hello\r\nBcc: eve@evil.test' }, 422, 'validation_failed', 'subject'],
     ['a subject that is too long', { subject: 'x'.repeat(999) }, 422, 'validation_failed', 'subject'],
     ['no body', { text_body: null }, 422, 'validation_failed', 'text_body'],

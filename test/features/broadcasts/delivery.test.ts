@@ -108,7 +108,30 @@ const oneClick = ({ service }: Flow, link: string) =>
     body: 'List-Unsubscribe=One-Click',
   })
 
+const headerIn = (mail: ParsedMail, name: string): string | undefined =>
+  mail.headerLines
+    .filter(({ key }) => key === name)
+    .map(({ line }) =>
+      line
+        .slice(line.indexOf(':') + 1)
+        .replace(/\s+/g, ' ')
+        .trim(),
+    )
+    .join('|')
+
 describe('a broadcast', () => {
+  test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
+    await using flow = await startFlow()
+    const list = await listWith(flow, numbered(1))
+    const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
+    await settled(flow, await begun(flow, list, { headers }))
+    await flow.service.accepted({ to: 'bob@receiver.test', transactional: false })
+    await eventually(() => flow.count() === 2)
+    const mails = await flow.arrived()
+    const shown = mails.map((mail) => Object.keys(headers).map((name) => headerIn(mail, name.toLowerCase())))
+    expect(shown.toSorted()).toEqual([['', '', ''], Object.values(headers)])
+  })
+
   test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
     await using flow = await startFlow()
     const { service, arrived } = flow
@@ -137,6 +160,9 @@ describe('a broadcast', () => {
         html: mail.html,
         header: mail.headerLines.find(({ key }) => key === 'list-unsubscribe')?.line.replace(/\s+/g, ' '),
         post: mail.headerLines.find(({ key }) => key === 'list-unsubscribe-post')?.line,
+        listId: headerIn(mail, 'list-id'),
+        feedbackId: headerIn(mail, 'feedback-id'),
+        precedence: headerIn(mail, 'precedence'),
         token: openToken(service.app.keys, link.slice(link.lastIndexOf('/') + 1)),
       }).toEqual({
         subject: `Number ${number} of News`,
@@ -144,6 +170,10 @@ describe('a broadcast', () => {
         html: expect.stringContaining(`<p>${address}</p><a href="${link}">`),
         header: expect.stringContaining(`<${link}>`),
         post: 'List-Unsubscribe-Post: List-Unsubscribe=One-Click',
+        // RFC 2919, and the four fields of Gmail.
+        listId: `<${list}.sender.test>`,
+        feedbackId: expect.stringMatching(new RegExp(`^${operation}:[0-9a-f]{1,8}:broadcast:tassis$`)),
+        precedence: 'bulk',
         token: expect.objectContaining({ address, listId: listRow, streamId: 0 }),
       })
     }
@@ -216,6 +246,26 @@ describe('a broadcast', () => {
       ['nameless@receiver.test', 'failed'],
     ])
   })
+
+  test.each(['Eve\r\nBcc: mallory@receiver.test', 'Eve\n', 'E\0ve'])(
+    'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
+    async (name) => {
+      await using flow = await startFlow()
+      const list = await listWith(flow, [
+        { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
+        { email: 'eve@receiver.test', metadata: { name } },
+      ])
+      const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
+      expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 1, failed: 1 }])
+      expect((await flow.arrived()).map((mail) => [toOf(mail), mail.subject])).toEqual([
+        ['ben@receiver.test', 'For Ben'],
+      ])
+      const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
+      expect((await flow.service.detail(failed?.['id']))['error_message']).toContain(
+        'bring a line break or a NUL character into the subject',
+      )
+    },
+  )
 
   test('from a domain that is not verified is captured, rendered', async () => {
     await using flow = await startFlow()

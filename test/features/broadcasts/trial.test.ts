@@ -74,6 +74,16 @@ describe('a template that works for none of the contacts that are tried', () => 
   })
 })
 
+test('a subject that template_data would break for everybody is a 422 that leaves nothing behind', async () => {
+  const id = await listOf(numbered(2))
+  const before = stored()
+  const request = { subject: 'Dear {{ name }}', template_data: { name: 'Bob\nBcc: eve@receiver.test' }, text_body: 'x' }
+  const refused = await post(id, request)
+  expectRefusal(refused, 422, 'template_error', 'subject')
+  expect(at(refused.body, 'message')).toContain('line break')
+  expect(stored()).toEqual(before)
+})
+
 test('a template that works for some is accepted, and the answer says how many of those tried it fails for', async () => {
   const [first, ...others] = numbered(25)
   const id = await listOf([...(first ? [first] : []), ...others.slice(0, 2), ...named(4, 22)])

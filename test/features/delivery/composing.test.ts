@@ -7,13 +7,15 @@ import { createDomain } from '#features/domains/domains.ts'
 import { acceptEmail } from '#features/emails/accept.ts'
 import { draftOf } from '#features/emails/draft.ts'
 import type { SendRequest } from '#features/emails/model.ts'
+import { statusCode } from '#features/emails/status.ts'
+import { ManualClock } from '#platform/clock.ts'
 import { createContentReader } from '#platform/content/read.ts'
 import { randomBytes } from '#platform/ids.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { KiB, MiB, minutes } from '#platform/units.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import { finish } from '#test/support/compose.ts'
-import { startMailFlow } from '#test/support/mail-flow.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 import { verifyWithMailauth } from '../../protocols/dkim/verifiers.ts'
@@ -172,4 +174,52 @@ test('large messages of one account do not keep a small one of another from leav
   for (const email of sent) await flow.settled(email)
   await eventually(() => order.length === domains.length)
   expect(order.indexOf('other')).toBeLessThan(domains.length - 1)
+})
+
+describe('Date', () => {
+  const START = Date.UTC(2026, 2, 15, 12, 30)
+  /** A minute on, unless an attempt is in flight, which would take too long then. */
+  const step = ({ app }: MailFlow, clock: ManualClock) => {
+    const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?').get(statusCode('processing'))
+    if (!inFlight) clock.advance(minutes(1))
+  }
+  const fieldsOf = (raw: string) => /^(?:Date|Message-ID): .*$/gm[Symbol.match](raw)?.toSorted()
+
+  test.each([
+    ['an email that is sent now: the time of its acceptance', undefined, 'Sun, 15 Mar 2026 12:30:00 +0000'],
+    ['a scheduled email: the time of its release', '2026-03-15T15:00:30Z', 'Sun, 15 Mar 2026 15:00:30 +0000'],
+  ])('of %s, the same for every recipient and attempt', async (_, sendAt, date) => {
+    let answered = 0
+    await using server = await startScriptedSmtp({ body: () => (++answered === 1 ? '451 4.3.0 try later' : '250 ok') })
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({
+      zone: { 'receiver.test': { A: ['127.0.0.1'] } },
+      smtpPort: server.port,
+      clock,
+    })
+    const sent = await flow.send({
+      to: ['r0@receiver.test', 'r1@receiver.test'],
+      ...(sendAt !== undefined && { send_at: sendAt }),
+    })
+    const messages = await eventually(() => {
+      step(flow, clock)
+      const all = server.sessions.flatMap((session) => session.messages)
+      return all.length === 3 && all
+    })
+    const expected = [`Date: ${date}`, `Message-ID: ${sent.message_id}`]
+    expect(messages.map((each) => fieldsOf(each.toString()))).toEqual([expected, expected, expected])
+  })
+
+  test('of a scheduled email that is captured is the same', async () => {
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({ verified: false, clock })
+    const sent = await flow.send({ to: 'bob@x.test', send_at: '2026-03-15T15:00:30Z' })
+    await eventually(() => {
+      step(flow, clock)
+      return flow.events(sent).some(({ type }) => type === 'delivered')
+    })
+    const { id } = flow.app.db.query<{ id: number }, []>('SELECT id FROM emails').get() ?? { id: 0 }
+    const captured = await flow.service.opened.captures.find(id)
+    expect(fieldsOf(captured?.raw ?? '')?.[0]).toBe('Date: Sun, 15 Mar 2026 15:00:30 +0000')
+  })
 })

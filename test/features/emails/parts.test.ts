@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
 
 let emails: EmailApi
 beforeAll(async () => {
@@ -37,12 +40,61 @@ describe('headers', () => {
       expectRefusal(await emails.send({ headers: { [name]: 'a' } }), 422, 'validation_failed', 'headers'))
 
   const reserved =
-    'From To Cc Bcc Subject Date Message-ID Return-Path Received DKIM-Signature DKIM-Foo MIME-Version MIME-Foo Content-Type Content-Transfer-Encoding Content-X Sender List-Unsubscribe List-Unsubscribe-Post'
+    'From To Cc Bcc Subject Date Message-ID Return-Path Received DKIM-Signature DKIM-Foo MIME-Version MIME-Foo Content-Type Content-Transfer-Encoding Content-X Sender List-Unsubscribe-By'
   for (const name of reserved.split(' '))
     test(`${name} is reserved, in any case`, async () => {
       for (const form of [name, name.toLowerCase(), name.toUpperCase()])
         expectRefusal(await emails.send({ headers: { [form]: 'a' } }), 422, 'reserved_header', `headers.${form}`)
     })
+
+  const oneClick = {
+    'List-Unsubscribe': '<https://example.com/leave?u=1,2>, <mailto:leave@example.com?subject=u1>',
+    'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+  }
+
+  test("the caller's own fields for unsubscribing are taken in transactional mail, and stand in the message", async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
+    await flow.settled(await flow.send({ to: 'a@r.test', headers: oneClick }))
+    const { raw = '' } = sink.messages[0] ?? {}
+    for (const [name, value] of Object.entries(oneClick))
+      expect(raw.replace(/\r\n(?=[ \t])/g, '')).toContain(`\r\n${name}: ${value}\r\n`)
+    expect(raw.match(/^List-Unsubscribe/gm)).toHaveLength(2)
+  })
+
+  test.each(Object.keys(oneClick))('%s is reserved in mail that is not transactional', async (name) => {
+    const headers = { [name]: oneClick[name as keyof typeof oneClick] }
+    expectRefusal(await emails.send({ headers, transactional: false }), 422, 'reserved_header', `headers.${name}`)
+  })
+
+  test.each<[headers: Record<string, string>, field: string]>([
+    [{ 'List-Unsubscribe': 'https://example.com/leave' }, 'List-Unsubscribe'],
+    [{ 'list-unsubscribe': '<https://example.com/leave>, leave@example.com' }, 'list-unsubscribe'],
+    [{ 'List-Unsubscribe': '<javascript:alert(1)>' }, 'List-Unsubscribe'],
+    [{ 'List-Unsubscribe': '' }, 'List-Unsubscribe'],
+    [{ 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }, 'List-Unsubscribe-Post'],
+    [{ ...oneClick, 'List-Unsubscribe': '<http://example.com/leave>' }, 'List-Unsubscribe-Post'],
+    [{ ...oneClick, 'List-Unsubscribe-Post': 'yes' }, 'List-Unsubscribe-Post'],
+  ])('fields for unsubscribing that no mail program can use are a 422: %j', async (headers, field) => {
+    expectRefusal(await emails.send({ headers }), 422, 'validation_failed', `headers.${field}`)
+  })
+
+  test.each(['Reply-To', 'reply-to', 'Disposition-Notification-To', 'Return-Receipt-To', 'Errors-To', 'Resent-From'])(
+    '%s has to hold addresses',
+    async (name) => {
+      for (const value of ['not an address', '', 'a@b.test, nobody', 'a@b.test,'])
+        expectRefusal(await emails.send({ headers: { [name]: value } }), 422, 'invalid_address', `headers.${name}`)
+      const value = 'Zoë <zoe@b.test>, "Doe, J" <j@b.test>'
+      expect((await detailOf({ headers: { [name]: value } }))['headers']).toEqual({ [name]: value })
+    },
+  )
+
+  test('an address beyond ASCII in a header needs SMTPUTF8, as one in reply_to does', async () => {
+    await using receiver = await startScriptedSmtp({ extensions: ['8BITMIME'] })
+    await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: receiver.port })
+    const { recipient } = await flow.outcome('a@r.test', { headers: { 'Reply-To': 'zoë@b.test' } })
+    expect([recipient.status, recipient.lastError]).toEqual(['bounced', expect.stringContaining('5.6.7')])
+  })
 
   test('may be 50, not 51', async () => {
     const of = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`X-${i}`, 'a']))

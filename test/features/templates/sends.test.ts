@@ -180,13 +180,21 @@ describe('a rendered subject', () => {
     return sendWith(emails, alias, { template_data: data })
   }
 
-  test('is one line: what is white between words becomes one space, and no header can be slipped in', async () => {
-    const source = '\n  {% if vip %}\n  Dear\n  {% endif %}\n{{ name }}\t!\n'
-    const answer = await subjectOf(source, { vip: true, name: 'Bob\r\nBcc: eve@receiver.test' })
-    const detail = await detailOf(answer)
-    expect(detail['subject']).toBe('Dear Bob Bcc: eve@receiver.test !')
-    expect(detail['bcc']).toEqual([])
+  test('is one line: what is white between words becomes one space', async () => {
+    const source = '\n  {% if vip %}\n  Dear\r\n  {% endif %}\n{{ name }}\t!\n'
+    expect((await detailOf(await subjectOf(source, { vip: true, name: 'Bob\t Ray' })))['subject']).toBe(
+      'Dear Bob Ray !',
+    )
   })
+
+  test.each(['Bob\r\nBcc: eve@receiver.test', 'Bob\n', '\rBob', 'B\0b'])(
+    'with the line break or NUL of the data %j is a 422, as when it is given directly',
+    async (name) => {
+      const refused = await subjectOf('Dear {{ name }}!', { name })
+      expectRefusal(refused, 422, 'validation_failed', 'subject')
+      expect(at(refused.body, 'message')).toContain('template_data')
+    },
+  )
 
   test.each([
     ['empty', '{{ "" }}', {}],

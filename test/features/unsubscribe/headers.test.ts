@@ -62,6 +62,15 @@ describe('the fields of a message', () => {
     })
   })
 
+  test('are without the one-click field when the URL is not https', async () => {
+    const { row } = await fieldsOf()
+    const app = { ...service.app, config: { ...service.app.config, publicUrl: 'http://localhost:8080' } }
+    const fields = unsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
+    expect(fields).toEqual([
+      ['List-Unsubscribe', expect.stringMatching(/^<http:\/\/localhost:8080\/u\/[^>]+>, <mailto:/)],
+    ])
+  })
+
   test('name the stream, but not the default one: leaving that stops all', async () => {
     const { row, fields } = await fieldsOf({ stream: 'news', from: 'Ada <ada@sender.test>' })
     const token = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '')?.[1] ?? ''

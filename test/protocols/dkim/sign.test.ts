@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { SIGNED_HEADER_NAMES, signMessage } from '#protocols/dkim/sign.ts'
+import { OVERSIGNED_HEADER_NAMES, SIGNED_HEADER_NAMES, signMessage } from '#protocols/dkim/sign.ts'
 import { composeWhole } from '#test/support/compose.ts'
 import { seededRandom, trickyInput } from '../mime/sample.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from './verifiers.ts'
@@ -95,6 +95,19 @@ describe('signatures verify with mailauth', () => {
   })
 })
 
+const ADDED_FIELDS = {
+  from: 'From: evil@example.org',
+  to: 'To: evil@example.org',
+  cc: 'Cc: evil@example.org',
+  subject: 'Subject: Evil',
+  date: 'Date: Thu, 01 Jan 2026 03:04:05 +0000',
+  'reply-to': 'Reply-To: evil@example.org',
+  'mime-version': 'MIME-Version: 1.0',
+  'content-type': 'Content-Type: text/html',
+  'list-unsubscribe': 'List-Unsubscribe: <https://evil.example.org/>',
+  'list-unsubscribe-post': 'List-Unsubscribe-Post: List-Unsubscribe=One-Click',
+}
+
 // Skipped where Python has no dkimpy (Debian: python3-dkim).
 describe('signatures verify with dkimpy', () => {
   test.skipIf(!hasDkimpy)('the whole corpus, composed messages and random bodies', () => {
@@ -114,15 +127,19 @@ describe('signatures verify with dkimpy', () => {
     expect(names.filter((_, i) => !verdicts[i])).toEqual([])
   })
 
-  test.skipIf(!hasDkimpy)('not when a From is added or the body is changed', () => {
+  test.skipIf(!hasDkimpy)('not when a field is added that is oversigned, or the body is changed', () => {
     const signed = Buffer.from(signMessage(message('Hello\r\n'), options)).toString('latin1')
-    const changed = [`From: evil@example.org\r\n${signed}`, signed.replace('Hello', 'Hullo'), signed]
+    const changed = [
+      ...Object.values(ADDED_FIELDS).map((field) => `${field}\r\n${signed}`),
+      signed.replace('Hello', 'Hullo'),
+      `Sender: list@example.org\r\n${signed}`,
+    ]
     expect(
       verifyWithDkimpy(
         changed.map((text) => Buffer.from(text, 'latin1')),
         record,
       ),
-    ).toEqual([false, false, true])
+    ).toEqual([...changed.slice(1).map(() => false), true])
   })
 })
 
@@ -137,7 +154,7 @@ test.each([
   expect(await verifyWithMailauth(Buffer.from(change(signed), 'latin1'), record)).toBe(verdict)
 })
 
-test('the signature is one field before an unchanged message, with From listed twice and lines under 79', () => {
+test('the signature is one field before an unchanged message, with lines under 79', () => {
   const unsigned = corpus['every field that is signed'] ?? message('')
   const signed = Buffer.from(signMessage(unsigned, options)).toString('latin1')
   const field = signed.slice(0, signed.length - unsigned.length)
@@ -150,17 +167,49 @@ test('the signature is one field before an unchanged message, with From listed t
       .match(/h=([^;]+);/g)
       ?.at(-1)
       ?.replace(/\s/g, ''),
-  ).toBe(`h=${SIGNED_HEADER_NAMES.join(':')}:from;`)
+  ).toBe(`h=${SIGNED_HEADER_NAMES.join(':')}:${OVERSIGNED};`)
   expect(field.split('\r\n').filter((line) => line.length > 78)).toEqual([])
 })
 
-test('fields that are absent or not asked for are not listed', () => {
-  const listed = (names?: readonly string[]) =>
-    Buffer.from(signMessage(message('x', [...HEADER, 'X-A: 1']), { ...options, ...(names && { headerNames: names }) }))
+const OVERSIGNED = 'from:to:cc:subject:date:reply-to:mime-version:content-type:list-unsubscribe:list-unsubscribe-post'
+
+test('fields of which nobody may add one are listed once more than they occur, also when they do not; others only as they occur', () => {
+  const listed = (...fields: string[]) =>
+    Buffer.from(signMessage(message('x', [...HEADER, ...fields]), options))
       .toString()
       .match(/ h=([^;]+);/)?.[1]
-  expect(listed()).toBe('from:to:subject:date:message-id:from')
-  expect(listed(['x-a', 'subject', 'x-b'])).toBe('from:x-a:subject:from')
+      ?.replace(/\s/g, '')
+  expect(listed('X-A: 1')).toBe(`from:to:subject:date:message-id:${OVERSIGNED}`)
+  expect(listed('Cc: c@example.net', 'List-Id: <a>', 'Cc: d@example.net')).toBe(
+    `from:to:cc:cc:subject:date:message-id:list-id:${OVERSIGNED}`,
+  )
+})
+
+describe('a field that is added on the way', () => {
+  const wholes = [message('Hello\r\n'), composed[0] ?? message('')].map((each) =>
+    Buffer.from(signMessage(each, options)).toString('latin1'),
+  )
+  const withField = (signed: string, field: string, isFirst: boolean): Buffer =>
+    Buffer.from(isFirst ? `${field}\r\n${signed}` : signed.replace('\r\n\r\n', `\r\n${field}\r\n\r\n`), 'latin1')
+
+  test('is tried for every one that is oversigned', () => {
+    expect(Object.keys(ADDED_FIELDS).toSorted()).toEqual(OVERSIGNED_HEADER_NAMES.toSorted())
+  })
+
+  test.each(Object.values(ADDED_FIELDS))('breaks the signature: %s', async (field) => {
+    for (const whole of wholes)
+      for (const isFirst of [true, false])
+        expect(await verifyWithMailauth(withField(whole, field, isFirst), record)).toBe('fail')
+  })
+
+  test.each(['Received: by mx', 'Sender: list@example.org', 'X-Spam: no', 'Authentication-Results: mx; dkim=pass'])(
+    'leaves it valid when relays add it: %s',
+    async (field) => {
+      for (const whole of wholes)
+        for (const isFirst of [true, false])
+          expect(await verifyWithMailauth(withField(whole, field, isFirst), record)).toBe('pass')
+    },
+  )
 })
 
 test('the same message and key give the same bytes', () => {

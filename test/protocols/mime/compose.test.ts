@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
+import { parseMessage } from '#protocols/mime/parse.ts'
 import { composeWhole, type TestMessage } from '#test/support/compose.ts'
 import { plainInput, trickyInput } from './sample.ts'
 
@@ -95,6 +96,56 @@ describe('header fields', () => {
       },
       'Grüße aus Köln, 日本 🎉 und "mehr" =?utf-8?Q?nicht?=',
     ])
+  })
+
+  test.each([
+    '=?utf-8?q?not_encoded?=',
+    'see =?utf-8?Q?a b?= here',
+    '=?utf-8?B?YQ==?= =?utf-8?B?Yg==?=',
+    'Grüße =?utf-8?q?=FC?=',
+    `=?utf-8?q?${'x'.repeat(900)}?=`,
+    '=?',
+  ])('what looks like an encoded word arrives as it was written: %s', async (text) => {
+    const name = text.slice(0, 200)
+    const change: Partial<TestMessage> = {
+      subject: text,
+      from: `"${name}" <a@example.com>`,
+      to: [`"${name}" <b@example.com>`],
+      cc: [`"${name}" <c@example.com>`],
+      replyTo: `"${name}" <d@example.com>`,
+      headers: [['X-Note', text]],
+      attachments: [{ filename: `${name}.txt`, contentType: 'x/y', content: new Uint8Array() }],
+    }
+    expectCleanLines(await compose(change))
+    const theirs = await parse(change)
+    const namesIn = (list: unknown) => (list as { value: { name: string }[] }).value.map((each) => each.name)
+    expect({
+      subject: theirs.subject,
+      names: [theirs.from, theirs.to, theirs.cc, theirs.replyTo].flatMap(namesIn),
+    }).toEqual({ subject: text, names: [name, name, name, name] })
+    // mailparser decodes file names twice, and other fields not at all.
+    const ours = await parseMessage(composeWhole({ ...plainInput, ...change }), { mailFrom: 'a@example.com' })
+    expect([
+      ours.subject,
+      ours.headers.find(([field]) => field === 'X-Note')?.[1],
+      ours.attachments[0]?.filename,
+    ]).toEqual([text, text, `${name}.txt`])
+  })
+
+  test('mailboxes in further fields are encoded name by name, URLs not at all', async () => {
+    const url = `<https://example.com/u?a=?b?q?c?=&d=${'e'.repeat(300)}>`
+    const message = await compose({
+      headers: [
+        ['Reply-To', 'Zoë <z@example.com>, "Doe, J" <j@example.com>'],
+        ['Disposition-Notification-To', 'Zoë <z@example.com>'],
+        ['List-Unsubscribe', `${url}, <mailto:u@example.com>`],
+      ],
+    })
+    expectCleanLines(message)
+    const unfolded = message.replace(/\r\n(?=[ \t])/g, '')
+    expect(unfolded).toContain('Reply-To: =?UTF-8?Q?Zo=C3=AB?= <z@example.com>, "Doe, J" <j@example.com>\r\n')
+    expect(unfolded).toContain('Disposition-Notification-To: =?UTF-8?Q?Zo=C3=AB?= <z@example.com>\r\n')
+    expect(unfolded).toContain(`List-Unsubscribe: ${url}, <mailto:u@example.com>\r\n`)
   })
 
   test('custom fields keep their names, their order and their duplicates', async () => {
