@@ -50,7 +50,7 @@ import { createSignal } from '#platform/signal.ts'
 import { createRenderer } from '#platform/template/start-renderer.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
+import { createResolver, type DnsClient } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations } from './migrations.ts'
@@ -77,7 +77,7 @@ export interface OpenedApp {
   readonly captures: CaptureStore
   readonly authenticator: Authenticator
   /** For the names in mail that strangers hand in. */
-  readonly senderResolver: Resolver
+  readonly senderResolver: DnsClient
   /** Closes the databases; gives the data directory back. */
   close(): Promise<void>
 }
@@ -86,7 +86,7 @@ export interface OpenedApp {
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
-  readonly resolver?: Resolver
+  readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
 }

@@ -40,8 +40,8 @@ export type PostResult = { readonly kind: 'response'; readonly status: number; r
 
 export interface PostFailure {
   readonly kind: 'failed'
-  /** `unconnected`: nothing was sent, another address may do. `ended`: by the signal. */
-  readonly cause: 'unconnected' | 'connection' | 'tls' | 'protocol' | 'ended'
+  /** `unconnected`: nothing was sent, another address may do. `own`: none would, this machine can open no connection. `ended`: by the signal. */
+  readonly cause: 'unconnected' | 'own' | 'connection' | 'tls' | 'protocol' | 'ended'
   /** One sentence. */
   readonly reason: string
 }
@@ -256,6 +256,8 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
   const failed = (cause: PostFailure['cause'], reason: string): PostFailure => ({ kind: 'failed', cause, reason })
   if (code === 'HPE_HEADER_OVERFLOW') return failed('protocol', `${host} sent a response with too large a head.`)
   if (code.startsWith('HPE_')) return failed('protocol', `${host} answered with what is not HTTP.`)
+  if (phase === 'dialling' && OWN_TROUBLE.includes(code))
+    return failed('own', 'This service could not open a connection for the moment.')
   if (phase === 'dialling') {
     const what = code === 'ECONNREFUSED' ? 'refused the connection' : 'cannot be reached'
     return failed('unconnected', `${host} (${address}) ${what} on port ${port}.`)
@@ -265,6 +267,9 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
   }
   return failed('connection', `${host} closed the connection before it answered.`)
 }
+
+/** Too many descriptors, ports or buffers are in use, or the network is down. */
+const OWN_TROUBLE: readonly string[] = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'ENETDOWN']
 
 const notTrusted = (host: string): string =>
   `The TLS certificate of ${host} is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.`

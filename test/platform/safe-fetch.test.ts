@@ -324,7 +324,7 @@ describe('what may be called', () => {
         dialled.push(host)
         return resolved.length > 0
           ? { kind: 'ok', addresses: resolved }
-          : { kind: 'failed', reason: `${host} has no address in DNS.` }
+          : { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
       },
       refusalOf: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
     })
@@ -655,7 +655,7 @@ describe('time', () => {
     clock.advance(9999)
     expect(await Promise.race([outcome, Promise.resolve('waiting')])).toBe('waiting')
     clock.advance(1)
-    expect(await outcome).toEqual(LATE)
+    expect(await outcome).toEqual(failed('dns', 'The address of hooks.test could not be looked up in time.'))
   })
 
   test('covers the handshake', async () => {
