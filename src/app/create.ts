@@ -100,7 +100,7 @@ export class DataDirInUse extends ConfigError {}
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const clock = options.clock ?? systemClock
-  const log = options.log ?? createLog(config.logLevel)
+  const log = options.log ?? createLog(config.logLevel, undefined, clock)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
