@@ -55,6 +55,7 @@ import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations } from './migrations.ts'
 import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
+import { watchWals } from './wal-watch.ts'
 
 /** WAL size at which it is copied into the database. */
 const CHECKPOINT_BYTES = 64 * MiB
@@ -130,6 +131,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       clock,
       checkpointBytes: CHECKPOINT_BYTES,
       checkpoint: (path, mode) => checkpointer.run(path, mode),
+      onCheckpoint: watchWals(clock, log, 2 * CHECKPOINT_BYTES),
       onBroken: (error) => {
         log.fatal(
           { err: error },
