@@ -48,7 +48,7 @@ export type FetchOutcome =
       readonly durationMs: number
     }
 
-/** `own`: this service could call nobody, because its DNS servers answer nothing or it can open no connection. */
+/** `own`: this service could call nobody, because its DNS servers answer nothing or it has too many files open. */
 export type FetchFailureCause = 'refused' | 'own' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
 
 export type UrlCheck =

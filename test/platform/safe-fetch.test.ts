@@ -805,3 +805,15 @@ async function startSilentAddress(host: string, port: number): Promise<AsyncDisp
     },
   }
 }
+
+test('a connection for which there is no descriptor is the trouble of the service, not of the endpoint', async () => {
+  // Nobody listens there.
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
+  const { port } = listener
+  listener.stop(true)
+  const program = `${import.meta.dir}/too-many-files.ts`
+  await using child = Bun.spawn(['bash', '-c', `ulimit -n 256; exec ${process.execPath} ${program} ${port}`], {
+    stdout: 'pipe',
+  })
+  expect(JSON.parse(await child.stdout.text())).toEqual(['connection', 'own', 'connection'])
+})

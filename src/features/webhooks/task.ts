@@ -104,10 +104,10 @@ export class Tasks {
     // Given up because the service ends: nothing is known of it, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
     const failure = number === undefined ? undefined : this.#judge(lane, streak, number, result)
+    if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
     if (result.kind === 'delivered') place.giveBack()
-    else this.#logFailure(webhook, task, result)
     return await this.#store(() =>
       commit.writeFromReserve((tx): Done => {
         const { cursor } = lane
