@@ -1,4 +1,4 @@
-# docker build --tag tassis . && docker run --volume tassis:/data --publish 127.0.0.1:8080:8080 tassis; docs/deployment.md has it for a server, with mail that comes in
+# docker build --tag tassis --build-arg COMMIT=$(git rev-parse --short=12 HEAD) . && docker run --volume tassis:/data --publish 127.0.0.1:8080:8080 tassis; docs/deployment.md has it for a server, with mail that comes in
 FROM oven/bun:1.4.5-debian AS build
 WORKDIR /build
 COPY package.json bun.lock bunfig.toml ./
@@ -7,7 +7,8 @@ COPY tsconfig.json ./
 COPY migrations migrations
 COPY scripts scripts
 COPY src src
-RUN bun run build
+ARG COMMIT=unknown
+RUN bun run build --commit "$COMMIT"
 
 FROM debian:bookworm-slim
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin tassis \

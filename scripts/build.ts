@@ -5,12 +5,17 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { sourceCommit } from '../src/app/version.ts'
 import { workerEntries } from '../src/platform/workers.ts'
 
 const project = resolve(import.meta.dir, '..')
 const source = join(project, 'src')
 const { values: args } = parseArgs({
-  options: { outfile: { type: 'string', default: join(project, 'dist', 'tassis') } },
+  options: {
+    outfile: { type: 'string', default: join(project, 'dist', 'tassis') },
+    // Where git or its folder is not there, as in a container.
+    commit: { type: 'string' },
+  },
 })
 
 const outfile = resolve(args.outfile)
@@ -28,6 +33,7 @@ try {
     bytecode: true,
     minify: { syntax: true },
     sourcemap: 'linked',
+    define: { BUILD_COMMIT: JSON.stringify(args.commit || sourceCommit(project)) },
     // Settings come from where platform/config.ts says, never from a file in the folder that the service happens to be started in.
     compile: { outfile: built, autoloadDotenv: false, autoloadBunfig: false },
   })

@@ -51,11 +51,12 @@ import { createSignal } from '#platform/signal.ts'
 import { createRenderer } from '#platform/template/start-renderer.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { createResolver, type Resolver } from '#protocols/dns/resolver.ts'
+import { createResolver, type DnsClient } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations } from './migrations.ts'
 import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
+import { watchWals } from './wal-watch.ts'
 
 /** WAL size at which it is copied into the database. */
 const CHECKPOINT_BYTES = 64 * MiB
@@ -78,7 +79,7 @@ export interface OpenedApp {
   readonly captures: CaptureStore
   readonly authenticator: Authenticator
   /** For the names in mail that strangers hand in. */
-  readonly senderResolver: Resolver
+  readonly senderResolver: DnsClient
   /** Of mail that strangers hand in. */
   readonly parser: Parser
   /** Closes the databases; gives the data directory back. */
@@ -89,7 +90,7 @@ export interface OpenedApp {
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
-  readonly resolver?: Resolver
+  readonly resolver?: DnsClient
   readonly disk?: DiskGuard
   readonly createDkimKey?: () => Promise<DkimKey>
 }
@@ -103,7 +104,7 @@ export class DataDirInUse extends ConfigError {}
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const clock = options.clock ?? systemClock
-  const log = options.log ?? createLog(config.logLevel)
+  const log = options.log ?? createLog(config.logLevel, undefined, clock)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
@@ -133,6 +134,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       clock,
       checkpointBytes: CHECKPOINT_BYTES,
       checkpoint: (path, mode) => checkpointer.run(path, mode),
+      onCheckpoint: watchWals(clock, log, 2 * CHECKPOINT_BYTES),
       onBroken: (error) => {
         log.fatal(
           { err: error },

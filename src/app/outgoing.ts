@@ -10,10 +10,11 @@ import type { App } from '#features/app.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { createSafeFetch, type HostLookup, type SafeFetch } from '#platform/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import type { Resolver } from '#protocols/dns/resolver.ts'
+import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
 import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
 
-export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'resolver' | 'ownPorts'> {
+export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPorts'> {
+  readonly resolver: DnsClient
   /** From `readAuthorities`. */
   readonly authorities: readonly string[] | undefined
 }
@@ -23,6 +24,7 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
   return createSafeFetch({
     clock,
     lookUp: (host) => lookUp(resolver, host),
+    isDnsWorking: () => resolver.isAnswering(),
     refusalOf(address, port) {
       if (!mayConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC
       // Never ourselves, whatever is allowed: a tenant's request would come from an address that somebody trusts.
@@ -44,12 +46,12 @@ async function lookUp(resolver: Resolver, host: string): Promise<HostLookup> {
     case 'ok':
       return found
     case 'temporary':
-      return { kind: 'failed', reason: found.reason }
+      return { kind: 'failed', reason: found.reason, isTemporary: true }
     case 'loop':
-      return { kind: 'failed', reason: `The aliases of ${host} in DNS lead nowhere.` }
+      return { kind: 'failed', reason: `The aliases of ${host} in DNS lead nowhere.`, isTemporary: false }
     case 'nodata':
     case 'nxdomain':
-      return { kind: 'failed', reason: `${host} has no address in DNS.` }
+      return { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
   }
 }
 

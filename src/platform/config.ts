@@ -27,6 +27,9 @@ import { GiB, KiB, MiB } from './units.ts'
 
 export class ConfigError extends Error {}
 
+/** What systemd says of the journal to those whose output it reads: device and inode of its socket. */
+export const journalStream = (): string | undefined => process.env['JOURNAL_STREAM']
+
 /** What a language model may be used for. */
 const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
 

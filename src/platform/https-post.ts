@@ -3,6 +3,7 @@
  * reads; never follows a redirect, decompresses, resolves a name or asks a proxy. On node:https, because Bun's fetch sends at most 256
  * requests at once in the whole process, so that 256 silent endpoints stop all others, and goes through HTTPS_PROXY (measured in Bun 1.4.5).
  */
+import { closeSync, openSync } from 'node:fs'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Socket } from 'node:net'
@@ -40,8 +41,8 @@ export type PostResult = { readonly kind: 'response'; readonly status: number; r
 
 export interface PostFailure {
   readonly kind: 'failed'
-  /** `unconnected`: nothing was sent, another address may do. `ended`: by the signal. */
-  readonly cause: 'unconnected' | 'connection' | 'tls' | 'protocol' | 'ended'
+  /** `unconnected`: nothing was sent, another address may do. `own`: none would, this process has too many files open. `ended`: by the signal. */
+  readonly cause: 'unconnected' | 'own' | 'connection' | 'tls' | 'protocol' | 'ended'
   /** One sentence. */
   readonly reason: string
 }
@@ -254,6 +255,8 @@ function notStale(result: PostResult | 'stale'): PostResult {
 function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: PostTarget): PostFailure {
   const { host, address, port } = target
   const failed = (cause: PostFailure['cause'], reason: string): PostFailure => ({ kind: 'failed', cause, reason })
+  if (code === 'ECONNREFUSED' && !canOpenFile())
+    return failed('own', 'The service could not open a connection for the moment.')
   if (code === 'HPE_HEADER_OVERFLOW') return failed('protocol', `${host} sent a response with too large a head.`)
   if (code.startsWith('HPE_')) return failed('protocol', `${host} answered with what is not HTTP.`)
   if (phase === 'dialling') {
@@ -264,6 +267,16 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
     return failed('tls', TLS_REASONS[code]?.(host) ?? `The TLS handshake with ${host} failed (${code}).`)
   }
   return failed('connection', `${host} closed the connection before it answered.`)
+}
+
+/** Bun tells a connection for which there is no descriptor as refused, so whether there is one is tried. */
+function canOpenFile(): boolean {
+  try {
+    closeSync(openSync('/dev/null', 'r'))
+    return true
+  } catch {
+    return false
+  }
 }
 
 const notTrusted = (host: string): string =>

@@ -1,9 +1,19 @@
 /**
- * @module The log: pino, JSON lines on standard error. Mail addresses are shortened before they are written, whoever writes them.
+ * @module The log: pino, JSON lines on standard error, with priorities where that is systemd's journal. Mail addresses are shortened before they are written,
+ * whoever writes them. Of one warning or error at most some lines are written in a second, then how many were left out.
  */
-import { type Logger, pino } from 'pino'
+import { type LogFn, type Logger, pino } from 'pino'
+import { type Clock, systemClock } from './clock.ts'
+import { isJournal, withPriority } from './journal.ts'
+import { seconds } from './units.ts'
 
 export type Log = Logger
+
+const MAX_LINES_PER_WINDOW = 5
+const WINDOW_MS = seconds(1)
+/** Pino's number for `warn`. What is below is written for each event, and counted on. */
+const WARN = 40
+const FATAL = 60
 
 const ADDRESS = /([\p{L}\p{N}!#$%&'*+/=?^_`{|}~.-]{1,64})@([\p{L}\p{N}.-]{1,253})/gu
 
@@ -14,16 +24,91 @@ export const redactAddresses = (text: string): string =>
     : text
 
 /** A logger at `level` that writes to `destination` (standard error unless told otherwise). */
-export function createLog(level: string, destination: { write(line: string): void } = stderrLines): Log {
+export function createLog(
+  level: string,
+  destination: { write(line: string): void } = stderrLines(),
+  clock: Pick<Clock, 'monotonicMs' | 'after'> = systemClock,
+): Log {
+  const limit = new LineLimit(clock)
   return pino(
     {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      hooks: {
+        logMethod(args, method, number) {
+          const write = (...parts: Parameters<LogFn>) => method.apply(this, parts)
+          // The process ends with it.
+          if (number >= FATAL) limit.flush()
+          if (number < WARN || limit.admits(`${number} ${messageOf(args)}`, messageOf(args), write)) write(...args)
+        },
+      },
     },
     { write: (line: string) => destination.write(redactAddresses(line)) },
   )
 }
 
-const stderrLines = { write: (line: string) => void process.stderr.write(line) }
+function messageOf([first, second]: readonly unknown[]): string {
+  if (typeof second === 'string') return second
+  return first instanceof Error ? first.message : String(first)
+}
+
+type Write = (fields: object, message: string) => void
+
+/** The lines of one kind since the first of a second. */
+interface Window {
+  lines: number
+  leftOut: number
+  readonly fromMs: number
+  /** Ends it: writes how many lines were left out. */
+  readonly end: () => void
+}
+
+class LineLimit {
+  readonly #clock: Pick<Clock, 'monotonicMs' | 'after'>
+  readonly #windows = new Map<string, Window>()
+
+  constructor(clock: Pick<Clock, 'monotonicMs' | 'after'>) {
+    this.#clock = clock
+  }
+
+  /** Whether a line of a kind may be written now; `write` is used later for how many may not. */
+  admits(kind: string, message: string, write: Write): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    const before = this.#windows.get(kind)
+    const isOver = before === undefined || nowMs - before.fromMs >= WINDOW_MS
+    if (isOver) before?.end()
+    const window = isOver ? this.#open(kind, message, write, nowMs) : before
+    if (++window.lines <= MAX_LINES_PER_WINDOW) return true
+    window.leftOut++
+    return false
+  }
+
+  /** Writes what is to be said of lines left out, now. */
+  flush(): void {
+    for (const { end } of [...this.#windows.values()]) end()
+  }
+
+  #open(kind: string, message: string, write: Write, fromMs: number): Window {
+    const end = () => {
+      timer.cancel()
+      if (this.#windows.get(kind) === window) this.#windows.delete(kind)
+      const { leftOut } = window
+      window.leftOut = 0
+      if (leftOut > 0) write({ leftOut }, `${leftOut} more lines like this were left out: ${message}`)
+    }
+    const window: Window = { lines: 0, leftOut: 0, fromMs, end }
+    const timer = this.#clock.after(WINDOW_MS, end)
+    this.#windows.set(kind, window)
+    return window
+  }
+}
+
+function stderrLines(): { write(line: string): void } {
+  const write = (line: string) => void process.stderr.write(line)
+  return isJournal() ? { write: (line) => write(withPriority(levelOf(line), line)) } : { write }
+}
+
+/** Pino writes the level first. */
+const levelOf = (line: string): string => /^\{"level":"([a-z]+)"/.exec(line)?.[1] ?? ''

@@ -48,7 +48,8 @@ export type FetchOutcome =
       readonly durationMs: number
     }
 
-export type FetchFailureCause = 'refused' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
+/** `own`: this service could call nobody, because its DNS servers answer nothing or it has too many files open. */
+export type FetchFailureCause = 'refused' | 'own' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
 
 export type UrlCheck =
   | { readonly kind: 'ok' }
@@ -58,13 +59,15 @@ export type UrlCheck =
 
 export type HostLookup =
   | { readonly kind: 'ok'; readonly addresses: readonly string[] }
-  /** `reason` is one sentence. */
-  | { readonly kind: 'failed'; readonly reason: string }
+  /** `reason` is one sentence; `isTemporary`: DNS did not say what there is. */
+  | { readonly kind: 'failed'; readonly reason: string; readonly isTemporary: boolean }
 
 export interface SafeFetchOptions {
   readonly clock: Clock
   /** All addresses of a host name, IPv4 and IPv6. */
   readonly lookUp: (host: string) => Promise<HostLookup>
+  /** Asked when a look-up said nothing: whether DNS answers any question now. Left out: it does. */
+  readonly isDnsWorking?: () => Promise<boolean>
   /**
    * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins with the address: `is …`;
    * undefined: it may. Must not repeat the address: whoever gives the URL may not know what the service's DNS servers say of it.
@@ -82,10 +85,11 @@ const CHECK_TIMEOUT_MS = seconds(5)
 
 type Where =
   | { readonly kind: 'ok' /** In the order to try them. */; readonly addresses: readonly string[] }
-  | { readonly kind: 'refused' | 'unresolvable'; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string }
+  | { readonly kind: 'unresolvable'; readonly reason: string; readonly isTemporary: boolean }
 
 /** Opens nothing until asked. */
-export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptions): SafeFetch {
+export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: SafeFetchOptions): SafeFetch {
   const poster = createHttpsPoster({ clock, ca })
   const running = new Set<Ending>()
   let isClosed = false
@@ -99,8 +103,7 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
     const found = await addressesOf(host, lookUp)
     if (found.kind === 'failed') {
       // Such a name has its meaning from the machine that uses it, not from DNS.
-      const kind = host.includes('.') ? 'unresolvable' : 'refused'
-      return { kind, reason: found.reason }
+      return host.includes('.') ? { ...found, kind: 'unresolvable' } : { kind: 'refused', reason: found.reason }
     }
     for (const address of found.addresses) {
       const refusal = refusalOf(address, port)
@@ -136,8 +139,11 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
         : failed('connection', 'The service ended the call before there was an answer.')
     try {
       const where = await Promise.race([whereTo(parsed), ending.reached])
-      if (where === undefined) return ended()
-      if (where.kind !== 'ok') return failed(where.kind === 'refused' ? 'refused' : 'dns', where.reason)
+      if (where === undefined)
+        return ending.why === 'timeout' ? failed(await dnsCause(request), lookedUpTooLong(parsed.host)) : ended()
+      if (where.kind === 'refused') return failed('refused', where.reason)
+      if (where.kind === 'unresolvable')
+        return failed(where.isTemporary ? await dnsCause(request) : 'dns', where.reason)
 
       let lost: PostFailure | undefined
       for (const [i, address] of where.addresses.entries()) {
@@ -163,15 +169,28 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
     }
   }
 
+  /** Whose fault it is that a look-up said nothing. */
+  const dnsCause = async ({ signal }: PostRequest): Promise<'dns' | 'own'> => {
+    if (!isDnsWorking) return 'dns'
+    const ended = Promise.withResolvers<boolean>()
+    const end = () => ended.resolve(true)
+    if (signal?.aborted) end()
+    signal?.addEventListener('abort', end)
+    try {
+      return (await Promise.race([isDnsWorking(), ended.promise])) ? 'dns' : 'own'
+    } finally {
+      signal?.removeEventListener('abort', end)
+    }
+  }
+
   async function check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
     const ending = createEnding(clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
       const where = await Promise.race([whereTo(parsed), ending.reached])
-      if (where === undefined)
-        return { kind: 'unresolvable', reason: `The address of ${parsed.host} could not be looked up in time.` }
-      return where.kind === 'ok' ? { kind: 'ok' } : where
+      if (where === undefined) return { kind: 'unresolvable', reason: lookedUpTooLong(parsed.host) }
+      return where.kind === 'ok' ? { kind: 'ok' } : { kind: where.kind, reason: where.reason }
     } finally {
       ending.release()
     }
@@ -187,6 +206,8 @@ export function createSafeFetch({ clock, lookUp, refusalOf, ca }: SafeFetchOptio
     },
   }
 }
+
+const lookedUpTooLong = (host: string): string => `The address of ${host} could not be looked up in time.`
 
 type ParsedUrl = Omit<PostTarget, 'address'>
 

@@ -208,7 +208,10 @@ async function docs(url: string): Promise<void> {
 
 let running: Running | undefined
 try {
-  assert.equal((await command('version')).trim(), manifest.version)
+  assert.match(
+    await command('version'),
+    new RegExp(`^${RegExp.escape(manifest.version)} \\((?:unknown|[0-9a-f]{12,}(?:-dirty)?)\\)\n$`),
+  )
   // Of the folder that it is started in the executable believes nothing.
   writeFileSync(join(folder, '.env'), 'TASSIS_DELIVERY=nonsense\n')
   writeFileSync(join(folder, 'bunfig.toml'), 'preload = ["./missing.ts"]\n')

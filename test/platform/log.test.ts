@@ -1,4 +1,5 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
 import { createLog, redactAddresses } from '#platform/log.ts'
 
 const written = (write: (log: ReturnType<typeof createLog>) => void, level = 'info'): string => {
@@ -34,4 +35,60 @@ test('a line is one JSON object with time and level, and lower levels are left o
     }),
   ) as Record<string, unknown>
   expect(line).toEqual({ level: 'warn', time: expect.stringMatching(/^\d{4}-\d\d-\d\dT/), count: 2, msg: 'this' })
+})
+
+describe('of one error or warning', () => {
+  const start = () => {
+    const clock = new ManualClock()
+    const lines: { level: string; msg: string; leftOut?: number; n?: number }[] = []
+    const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line)) }, clock)
+    return { clock, lines, log }
+  }
+  const messages = ({ lines }: ReturnType<typeof start>) => lines.map(({ msg }) => msg)
+
+  test('five lines are written in a second, then how many were left out, and the next second begins again', () => {
+    const run = start()
+    const { clock, lines, log } = run
+    for (let n = 0; n < 100; n++) log.error({ n }, 'the disk failed')
+    expect(messages(run)).toEqual(Array(5).fill('the disk failed'))
+    clock.advance(999)
+    expect(lines).toHaveLength(5)
+    clock.advance(1)
+    expect(lines[5]).toMatchObject({
+      level: 'error',
+      leftOut: 95,
+      msg: '95 more lines like this were left out: the disk failed',
+    })
+    log.error({ n: 100 }, 'the disk failed')
+    clock.advance(1000)
+    expect(lines.slice(6)).toMatchObject([{ n: 100 }])
+  })
+
+  test('others are not left out with it, nor is anything below a warning', () => {
+    const run = start()
+    const { lines, log } = run
+    for (let n = 0; n < 20; n++) {
+      log.warn('slow')
+      log.error('slow')
+      log.error(new Error('another'))
+      log.info('told')
+    }
+    const counts = Map.groupBy(lines, ({ level, msg }) => `${level} ${msg}`)
+    expect(Object.fromEntries([...counts].map(([kind, all]) => [kind, all.length]))).toEqual({
+      'warn slow': 5,
+      'error slow': 5,
+      'error another': 5,
+      'info told': 20,
+    })
+  })
+
+  test('what was left out is said before the process ends', () => {
+    const run = start()
+    for (let n = 0; n < 7; n++) run.log.error('the disk failed')
+    run.log.fatal('the service ends')
+    expect(messages(run).slice(5)).toEqual([
+      '2 more lines like this were left out: the disk failed',
+      'the service ends',
+    ])
+  })
 })

@@ -324,7 +324,7 @@ describe('what may be called', () => {
         dialled.push(host)
         return resolved.length > 0
           ? { kind: 'ok', addresses: resolved }
-          : { kind: 'failed', reason: `${host} has no address in DNS.` }
+          : { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
       },
       refusalOf: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
     })
@@ -655,7 +655,7 @@ describe('time', () => {
     clock.advance(9999)
     expect(await Promise.race([outcome, Promise.resolve('waiting')])).toBe('waiting')
     clock.advance(1)
-    expect(await outcome).toEqual(LATE)
+    expect(await outcome).toEqual(failed('dns', 'The address of hooks.test could not be looked up in time.'))
   })
 
   test('covers the handshake', async () => {
@@ -805,3 +805,15 @@ async function startSilentAddress(host: string, port: number): Promise<AsyncDisp
     },
   }
 }
+
+test('a connection for which there is no descriptor is the trouble of the service, not of the endpoint', async () => {
+  // Nobody listens there.
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
+  const { port } = listener
+  listener.stop(true)
+  const program = `${import.meta.dir}/too-many-files.ts`
+  await using child = Bun.spawn(['bash', '-c', `ulimit -n 256; exec ${process.execPath} ${program} ${port}`], {
+    stdout: 'pipe',
+  })
+  expect(JSON.parse(await child.stdout.text())).toEqual(['connection', 'own', 'connection'])
+})

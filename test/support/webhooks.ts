@@ -49,6 +49,8 @@ export interface WebhookService extends EmailApi {
   settled(webhook: MadeWebhook, count: number): Promise<StoredDelivery[]>
   /** Moves the clock over the time for which an email's first events are held. */
   release(): void
+  /** Waits for something while webhooks rest: moves the clock in steps whenever no attempt is under way. */
+  throughRests<T>(condition: () => T | undefined | false | Promise<T | undefined | false>, stepMs?: number): Promise<T>
 }
 
 export async function startWebhookService(options: TestAppOptions = {}): Promise<WebhookService> {
@@ -105,6 +107,12 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
         return service.webhooks?.inFlight === 0 && isIdle && all.length >= count ? all : undefined
       }),
     release: () => clock.advance(2000),
+    throughRests: (condition, stepMs = 500) =>
+      eventually(async () => {
+        const value = await condition()
+        if (!value && service.webhooks?.inFlight === 0) clock.advance(stepMs)
+        return value
+      }),
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]()
       await dns.close()

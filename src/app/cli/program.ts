@@ -6,7 +6,8 @@ import { Command, CommanderError } from 'commander'
 import { ConfigError } from '#platform/config.ts'
 import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
-import { VERSION } from '../version.ts'
+import { isJournal, withPriority } from '#platform/journal.ts'
+import { fullVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addAuditCommands } from './audit.ts'
@@ -48,10 +49,14 @@ function createProgram(args: readonly string[]): Command {
     .configureOutput({
       outputError: (text, write) => {
         const said = plainer(text, program, args)
-        write(`tassis: ${said.replace(/^error: /, '')}${adviceOn(said, program, args)}`)
+        write(asError(`tassis: ${said.replace(/^error: /, '')}${adviceOn(said, program, args)}`))
       },
     })
-    .version(VERSION)
+    .option('-V, --version', 'print the version and the commit that it was made from')
+    .on('option:version', () => {
+      print(fullVersion())
+      throw new CommanderError(0, 'commander.version', '')
+    })
   addServeCommand(program)
   const accounts = addAccountCommands(program)
   addPauseCommands(accounts)
@@ -80,8 +85,8 @@ function createProgram(args: readonly string[]): Command {
   addStartCommand(program)
   program
     .command('version')
-    .description('print the version')
-    .action(() => print(VERSION))
+    .description('print the version and the commit that it was made from')
+    .action(() => print(fullVersion()))
   return program
 }
 
@@ -129,10 +134,13 @@ export async function runCommandLine(args: readonly string[]): Promise<number> {
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
     const error = storageError(thrown)
     const { sentence, exitCode } = endingOf(error)
-    process.stderr.write(`tassis: ${sentence}\n`)
+    process.stderr.write(asError(`tassis: ${sentence}\n`))
     return exitCode
   }
 }
+
+/** A service that cannot start says so at the journal's error priority. */
+const asError = (text: string): string => (isJournal() ? withPriority('error', text) : text)
 
 function endingOf(error: unknown): { sentence: string; exitCode: number } {
   if (error instanceof ConfigError) return { sentence: printable(error.message), exitCode: USAGE_EXIT_CODE }

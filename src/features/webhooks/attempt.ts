@@ -1,7 +1,7 @@
 /** @module One attempt at one webhook: signs and posts the body, and says what became of it. Stores nothing and decides nothing about retries. */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import type { FetchOutcome } from '#platform/safe-fetch.ts'
+import type { FetchFailureCause, FetchOutcome } from '#platform/safe-fetch.ts'
 import { seconds } from '#platform/units.ts'
 import { headersOf, signatureOf } from './signature.ts'
 
@@ -31,6 +31,10 @@ export interface AttemptResult {
   readonly response: string | null
   /** Why it did not succeed, in words; null when it did. */
   readonly error: string | null
+  /** Why there was no response; null: there was one. */
+  readonly cause: FetchFailureCause | null
+  /** Whether the endpoint may answer otherwise soon, so that it is given a rest: no response, a 5xx, or that it is too busy or too early. */
+  readonly isPassing: boolean
 }
 
 /** Makes an attempt; its `t` is the time of the attempt, so a retry is signed anew. Never throws for what the network does. */
@@ -51,17 +55,24 @@ export async function attempt(
   return { at, durationMs: Math.round(outcome.durationMs), ...judge(outcome) }
 }
 
+/** Request Timeout, Too Early, Too Many Requests: final for the event, as any 4xx, but no word on the endpoint. */
+const PASSING_REFUSALS: readonly number[] = [408, 425, 429]
+
 /** Any 2xx is delivered; a 5xx and no response at all are transient; everything else, redirects too, is permanent. */
-export function judge(outcome: FetchOutcome): Pick<AttemptResult, 'kind' | 'statusCode' | 'response' | 'error'> {
-  if (outcome.kind === 'failed') return { kind: 'transient', statusCode: null, response: null, error: outcome.reason }
+export function judge(outcome: FetchOutcome): Omit<AttemptResult, 'at' | 'durationMs'> {
+  if (outcome.kind === 'failed') {
+    const { reason: error, cause } = outcome
+    return { kind: 'transient', statusCode: null, response: null, error, cause, isPassing: true }
+  }
   const { status, body } = outcome
-  const answer = { statusCode: status, response: body }
-  if (status >= 200 && status < 300) return { kind: 'delivered', ...answer, error: null }
+  const answer = { statusCode: status, response: body, cause: null }
+  if (status >= 200 && status < 300) return { kind: 'delivered', ...answer, error: null, isPassing: false }
   const isTransient = status >= 500 && status < 600
   const isRedirect = status >= 300 && status < 400
   return {
     kind: isTransient ? 'transient' : 'permanent',
     ...answer,
     error: `The answer was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
+    isPassing: isTransient || PASSING_REFUSALS.includes(status),
   }
 }

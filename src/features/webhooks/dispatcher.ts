@@ -17,7 +17,8 @@ import { ENDED_BY_FAILURES, moveCursor, OFF_REASON } from './outcome.ts'
 import { endPending } from './pending.ts'
 import { type Place, Places } from './places.ts'
 import { type Entry, Roster } from './roster.ts'
-import { type Done, STORAGE_RETRY_MS, type Task, Tasks } from './task.ts'
+import { Streak } from './streak.ts'
+import { type Done, PUT_BACK, STORAGE_RETRY_MS, type Task, Tasks } from './task.ts'
 import { activeWebhooks, findWebhookById, type Webhook } from './webhooks.ts'
 
 /** A timer that looks again at least this often, because the clock may have jumped. */
@@ -129,7 +130,7 @@ export class WebhookDispatcher {
   }
 
   #take(webhook: Webhook): void {
-    const { db, log } = this.#app
+    const { clock, db, log } = this.#app
     const { id } = webhook
     const secret = this.#secretOf(webhook)
     if (secret === undefined) {
@@ -140,11 +141,12 @@ export class WebhookDispatcher {
     // Also what a crash left of it; nothing, for a webhook that its user switched off.
     if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
     const entry = this.#roster.get(id)
+    const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
     if (!entry) {
-      this.#roster.add(new Lane(db, webhook, secret))
+      this.#roster.add(new Lane(db, webhook, secret, streak))
       return
     }
-    entry.lane.change(webhook, secret)
+    entry.lane.change(webhook, secret, streak)
     // Replays reach up to the stored cursor: what was passed over before the change is theirs.
     this.#background(this.#storeCursor(entry))
   }
@@ -188,14 +190,16 @@ export class WebhookDispatcher {
     const durableSeq = this.#durableSeq.get(lane.webhook.accountId) ?? 0
     const firstDue = lane.firstDue(now)
     const hasStored = firstDue !== undefined && firstDue <= now
+    const restLeftMs = lane.streak.restLeftMs(this.#app.clock.monotonicMs())
+    const isResting = restLeftMs > 0
     let wakeAt = hasStored ? undefined : firstDue
     const stored = (): Task | undefined => {
-      const delivery = hasStored ? lane.nextStored(now) : undefined
+      const delivery = hasStored ? lane.nextStored(now, isResting) : undefined
       return delivery && { kind: 'stored', delivery }
     }
     const event = (): Task | undefined => {
       const before = lane.rowsRead
-      const next = lane.webhook.isActive ? lane.nextEvent(durableSeq, now) : undefined
+      const next = lane.webhook.isActive && !isResting ? lane.nextEvent(durableSeq, now) : undefined
       this.#count((lane.rowsRead - before) / READ_FOR_ONE_BEGUN)
       if (typeof next === 'object') return { kind: 'event', event: next }
       if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
@@ -208,6 +212,7 @@ export class WebhookDispatcher {
       lane.isStoredTurn = task.kind === 'event'
       this.#begin(entry, task)
     }
+    if (isResting) wakeAt = Math.min(wakeAt ?? Number.POSITIVE_INFINITY, now + restLeftMs)
     // What is due and cannot be begun is begun when something is over; should nothing be under way, it is looked at again.
     if (hasStored && lane.running === 0) wakeAt = Math.min(wakeAt ?? now + LONGEST_SLEEP_MS, now + LONGEST_SLEEP_MS)
     return wakeAt
@@ -273,6 +278,11 @@ export class WebhookDispatcher {
     try {
       const done = await this.#tasks.make(lane, task, place)
       if (!done) return
+      if (done === PUT_BACK) {
+        if (task.kind === 'event') lane.putBack(task.event)
+        else lane.endStored(task.delivery.id)
+        return
+      }
       if (done.written) this.#afterStored(entry, done.written)
       if (task.kind === 'event') lane.end(task.event)
       else lane.endStored(task.delivery.id)
@@ -282,9 +292,8 @@ export class WebhookDispatcher {
     }
   }
 
-  #afterStored(entry: Entry, { cursor, switchedOff, failures }: NonNullable<Done['written']>): void {
+  #afterStored(entry: Entry, { cursor, switchedOff }: NonNullable<Done['written']>): void {
     const { webhook } = entry.lane
-    if (failures !== undefined) entry.lane.failures = failures
     entry.storedCursor = Math.max(entry.storedCursor, cursor)
     if (!switchedOff) return
     this.#app.log.warn({ webhook: formatUuid(webhook.uuid), url: webhook.url }, `webhook ${OFF_REASON}`)

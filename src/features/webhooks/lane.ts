@@ -11,6 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { seconds } from '#platform/units.ts'
 import { eventType } from '../events/record.ts'
 import { LONGEST_DELAY_MS } from './ladder.ts'
+import type { Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** Clients store the id of an email before they can make sense of its events. */
@@ -95,8 +96,10 @@ export class Lane {
   secret: string
   /** Tests say nothing of it. */
   pace: Pace = 'unproven'
-  /** Consecutive failures, as last stored. */
-  failures: number
+  /** A new one when the webhook leads elsewhere or is switched on again: what began before says nothing of it. */
+  streak: Streak
+  /** When it last took an event; null: never. */
+  lastSuccessAt: Millis | null
   /** Stored deliveries and new events take turns. */
   isStoredTurn = true
   /** Attempts under way. */
@@ -115,21 +118,22 @@ export class Lane {
   /** Stored deliveries under way. */
   readonly #stored = new Set<number>()
 
-  constructor(db: Database, webhook: Webhook, secret: string) {
+  constructor(db: Database, webhook: Webhook, secret: string, streak: Streak) {
     this.#db = db
     this.webhook = webhook
     this.secret = secret
-    this.failures = webhook.failureCount
+    this.streak = streak
+    this.lastSuccessAt = webhook.lastSuccessAt
     this.#readSeq = webhook.cursorSeq
     this.#told = new Set(seqsAfter(db, webhook.id, webhook.cursorSeq))
   }
 
   /** The webhook was changed. What it no longer wants, or was switched off for, is not told. */
-  change(webhook: Webhook, secret: string): void {
+  change(webhook: Webhook, secret: string, streak: Streak): void {
     const before = this.webhook
     this.webhook = webhook
     this.secret = secret
-    this.failures = webhook.failureCount
+    if (webhook.url !== before.url || webhook.isActive !== before.isActive) this.streak = streak
     if (!webhook.isActive) this.#waiting = []
     else if (!before.isActive) {
       this.#readSeq = webhook.cursorSeq
@@ -243,12 +247,23 @@ export class Lane {
     this.#begun.delete(seq)
   }
 
+  /** It was not told, and nothing is stored of it: it is the next again, unless the webhook no longer wants it. */
+  putBack(event: WaitingEvent): void {
+    this.#begun.delete(event.seq)
+    const { isActive, events, cursorSeq } = this.webhook
+    // Not after the webhook was off: what happened before is not told then.
+    if (!isActive || !events.includes(event.event) || event.seq <= cursorSeq) return
+    const index = this.#waiting.findIndex(({ seq }) => seq > event.seq)
+    this.#waiting.splice(index === -1 ? this.#waiting.length : index, 0, event)
+  }
+
   /**
    * The next stored delivery that may be begun now: tests first, since somebody waits for them, then what is longest due and of no recipient that is
-   * under way. Of a webhook that is off only tests.
+   * under way. Of a webhook that is off or rests only tests.
    */
-  nextStored(now: Millis): DueDelivery | undefined {
-    const { id, accountId, isActive } = this.webhook
+  nextStored(now: Millis, isResting = false): DueDelivery | undefined {
+    const { id, accountId } = this.webhook
+    const isActive = this.webhook.isActive && !isResting
     const until = this.#dueUntil(now)
     const free = (rows: readonly StoredRow[]): StoredRow | undefined =>
       rows.find((row) => !this.#stored.has(row.id) && !this.#busyKeys.has(keyOf(row)))

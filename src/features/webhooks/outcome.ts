@@ -53,7 +53,7 @@ const sql = prepared((db) => ({
   ),
   insert: db.prepare(
     `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, attempted_at, duration_ms, status_code, response, error, created_at)
-     VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   update: db.prepare(
     `UPDATE webhook_deliveries SET status = ?, attempts = ?, next_at = ?, attempted_at = ?, duration_ms = ?, status_code = ?, response = ?, error = ?
@@ -63,7 +63,7 @@ const sql = prepared((db) => ({
   succeeded: db.prepare(
     'UPDATE webhooks SET failure_count = 0, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
   ),
-  failed: db.prepare(
+  failed: db.prepare<unknown, [number, Millis, string | null, number, number]>(
     'UPDATE webhooks SET failure_count = ?, last_failure_at = ?, last_failure_reason = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
   ),
   switchOff: db.prepare(
@@ -81,15 +81,14 @@ export const ENDED_BY_FAILURES = `The webhook was ${OFF_REASON}.`
 export interface Written {
   /** This failure was one too many: the webhook is off. */
   readonly switchedOff: boolean
-  /** Consecutive failures now; undefined: the attempt does not count. */
-  readonly failures: number | undefined
 }
 
-const NOTHING: Written = { switchedOff: false, failures: undefined }
+const NOTHING: Written = { switchedOff: false }
 
 /**
  * Writes an attempt's outcome.
  * @param webhook as it was when the attempt began
+ * @param isFailure whether it is one more failure in a row, as `Streak` has it
  * @param cursor every event of the account up to it has its row, or is not wanted by this webhook
  */
 export function writeAttempt(
@@ -98,6 +97,7 @@ export function writeAttempt(
   { id: webhookId, accountId, routeId, updatedAt }: Told & Pick<Webhook, 'updatedAt'>,
   tried: Tried,
   result: AttemptResult,
+  isFailure: boolean,
   cursor: number,
 ): Written {
   const webhook = sql(tx.db).state.get(webhookId)
@@ -106,10 +106,10 @@ export function writeAttempt(
   const attempts = tried.kind === 'event' ? 1 : tried.attempts + 1
   const isTest = tried.kind === 'stored' && tried.isTest
   const isActive = webhook.isActive === 1
-  const failures = result.kind === 'delivered' ? 0 : webhook.failureCount + 1
+  const failures = webhook.failureCount + (isFailure ? 1 : 0)
   // Of a webhook that was changed meanwhile an attempt says nothing: it went to what it was before.
   const counts = isActive && !isTest && webhook.updatedAt === updatedAt
-  const switchedOff = counts && failures >= MOST_FAILURES
+  const switchedOff = counts && isFailure && failures >= MOST_FAILURES
   const isEnded = tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId)
   const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff && !isEnded
   const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
@@ -122,7 +122,7 @@ export function writeAttempt(
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (switchedOff) switchOff(app, tx, webhookId, webhook)
-  return { switchedOff, failures }
+  return { switchedOff }
 }
 
 function writeDelivery(
@@ -131,7 +131,7 @@ function writeDelivery(
   webhook: Told,
   tried: Tried,
   attempts: number,
-  result: AttemptResult,
+  result: Omit<AttemptResult, 'cause' | 'isPassing'>,
   nextAt: Millis | undefined,
 ): void {
   const status: DeliveryStatus =
@@ -149,6 +149,7 @@ function writeDelivery(
       tried.seq,
       tried.event,
       deliveryStatusCode(status),
+      attempts,
       nextAt ?? null,
       ...facts,
       result.at,
@@ -169,14 +170,30 @@ function tellInbound(
   if (status === 'undeliverable') inboundUndeliverable(app, tx, accountId, seq, error)
 }
 
-/** Ends what cannot be told, because its event cannot be read; it stays in the history, from which it can be replayed. Counts for nothing. */
-export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, at: Millis): void {
+/**
+ * Writes that an event could not be read, which counts for nothing. It stays in the history, from which it can be replayed.
+ * @param retryAt when it is read again, if the trouble may pass; undefined: it is given up
+ */
+export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, retryAt: Millis | undefined): void {
+  const state = sql(tx.db).state.get(webhook.id)
   // Deleted meanwhile: nobody would take the row away again.
-  if (!sql(tx.db).state.get(webhook.id)) return
-  const attempts = tried.kind === 'event' ? 1 : tried.attempts
-  const error = 'The event could not be read.'
-  const result = { kind: 'permanent', at, durationMs: 0, statusCode: null, response: null, error } as const
-  writeDelivery(app, tx, webhook, tried, attempts, result, undefined)
+  if (!state) return
+  const isEnded = state.isActive === 0 || (tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId))
+  const nextAt = isEnded ? undefined : retryAt
+  const isGivenUp = nextAt === undefined
+  const attempts = tried.kind === 'stored' ? tried.attempts : isGivenUp ? 1 : 0
+  const error = `The event could not be read${isGivenUp ? '' : ' for the moment; it is tried again'}.`
+  const kind = isGivenUp ? 'permanent' : 'transient'
+  const at = app.clock.now()
+  writeDelivery(
+    app,
+    tx,
+    webhook,
+    tried,
+    attempts,
+    { kind, at, durationMs: 0, statusCode: null, response: null, error },
+    nextAt,
+  )
 }
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */

@@ -3,7 +3,6 @@
  * somebody else is done; begins nothing itself.
  */
 import { KiB, MiB } from '#platform/units.ts'
-import { MOST_FAILURES } from './ladder.ts'
 import type { Lane, Pace } from './lane.ts'
 
 /** Of what pace attempts beyond the first of a webhook are; an unproven one has none. */
@@ -126,13 +125,11 @@ export class Places {
     return this.#underWay(accountId).ofRoutes < MOST_OF_ROUTES
   }
 
-  #hasRoomForFurther({ webhook: { accountId }, pace, running, failures }: Lane): boolean {
+  #hasRoomForFurther({ webhook: { accountId }, pace, running }: Lane): boolean {
     if (pace === 'unproven') return false
     const ofWebhook = pace === 'slow' ? Math.min(this.#mostOfWebhook, MOST_OF_SLOW_WEBHOOK) : this.#mostOfWebhook
-    // So that the failure that switches it off is the last attempt.
-    const most = failures === 0 ? ofWebhook : Math.min(ofWebhook, MOST_FAILURES - failures)
     const isFreeOfAccount = this.#underWay(accountId)[pace] < MOST_FURTHER_OF_ACCOUNT[pace]
-    return running < most && isFreeOfAccount && this.#all[pace] < MOST_FURTHER[pace]
+    return running < ofWebhook && isFreeOfAccount && this.#all[pace] < MOST_FURTHER[pace]
   }
 
   #underWay(accountId: number): UnderWay {

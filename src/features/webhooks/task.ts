@@ -4,14 +4,18 @@
  */
 import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { isStorageTrouble } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
-import type { DueDelivery, Lane, Pace, WaitingEvent } from './lane.ts'
+import type { DueDelivery, Lane, WaitingEvent } from './lane.ts'
 import { endDelivery, type Tried, type Written, writeAttempt, writeUnreadable } from './outcome.ts'
+import { OwnTrouble } from './own-trouble.ts'
 import { payloadOf } from './payload.ts'
 import type { Place } from './places.ts'
+import type { FailureKind, Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
@@ -20,6 +24,8 @@ const SLOW_MS = seconds(1)
 export const STORAGE_RETRY_MS = seconds(1)
 /** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
 const MOST_TRIES = 5
+/** After as many tries a read that may succeed later makes room for others so long. */
+const UNREAD_RETRY_MS = minutes(1)
 
 /** What is under way for a lane: an event for the first time, or a stored delivery. */
 export type Task =
@@ -30,6 +36,9 @@ export type Task =
 export interface Done {
   readonly written?: Written & { readonly cursor: number }
 }
+
+/** The attempt failed because of us: nothing is stored, and it is made again after the webhook's rest. */
+export const PUT_BACK = 'put-back'
 
 interface Body {
   readonly event: string
@@ -45,11 +54,13 @@ export class Tasks {
   #refused = 0
   #isStopping = false
   readonly #storageIsBack: () => void
+  readonly #ownTrouble: OwnTrouble
 
   /** @param storageIsBack called when the last refused outcome is stored */
   constructor(app: App, storageIsBack: () => void) {
     this.#app = app
     this.#storageIsBack = storageIsBack
+    this.#ownTrouble = new OwnTrouble(app)
   }
 
   /** The database refuses outcomes: nothing more is to be begun meanwhile. */
@@ -68,16 +79,20 @@ export class Tasks {
   }
 
   /** An attempt from its payload to its stored outcome; undefined when there is none, because the service ends. */
-  async make(lane: Lane, task: Task, place: Place): Promise<Done | undefined> {
+  async make(lane: Lane, task: Task, place: Place): Promise<Done | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
       return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
     const webhook = lane.webhook
     const body = await this.#readBody(lane, task, place)
-    if (body === 'unreadable') return await this.#endUnreadable(webhook, task)
+    if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
+    if (body === 'unread') return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_MS)
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
+    const isTest = stored?.event === TEST_EVENT
+    const { streak } = lane
+    const number = isTest ? undefined : streak.begin()
     const result = await attempt(this.#app, {
       url: webhook.url,
       secret: lane.secret,
@@ -88,24 +103,47 @@ export class Tasks {
     })
     // Given up because the service ends: nothing is known of it, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
-    if (stored?.event !== TEST_EVENT) lane.pace = paceOf(result)
+    const failure = number === undefined ? undefined : this.#judge(lane, streak, number, result)
+    if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
+    if (failure === PUT_BACK) return PUT_BACK
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
     if (result.kind === 'delivered') place.giveBack()
-    else this.#logFailure(webhook, task, result)
     return await this.#store(() =>
       commit.writeFromReserve((tx): Done => {
         const { cursor } = lane
-        return { written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, cursor), cursor } }
+        const isFailure = failure === 'new'
+        return {
+          written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, isFailure, cursor), cursor },
+        }
       }),
     )
   }
 
-  /** Ends what could not be read; undefined when it is left to the next start, because the service ends. */
-  async #endUnreadable(webhook: Webhook, task: Task): Promise<Done | undefined> {
+  /** What an attempt says of its webhook: the streak, the rest and the pace follow it. Undefined: it succeeded. */
+  #judge(lane: Lane, streak: Streak, number: number, result: AttemptResult): FailureKind | typeof PUT_BACK | undefined {
+    const { clock } = this.#app
+    if (result.cause === null) this.#ownTrouble.recordResponse()
+    if (result.kind === 'delivered') {
+      streak.succeed(number)
+      lane.lastSuccessAt = result.at
+      lane.pace = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
+      return undefined
+    }
+    const failure = streak.fail(number, result.isPassing, clock.monotonicMs())
+    if (failure === 'refuted') return failure
+    lane.pace = 'unproven'
+    const { cause, error } = result
+    const isOurs =
+      cause !== null && this.#ownTrouble.isOurs(lane.webhook.url, { cause, reason: error ?? '' }, lane.lastSuccessAt)
+    return isOurs ? PUT_BACK : failure
+  }
+
+  /** Undefined when it is left to the next start, because the service ends. */
+  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<Done | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
       this.#app.commit.writeFromReserve((tx): Done => {
-        writeUnreadable(this.#app, tx, webhook, triedOf(task), this.#app.clock.now())
+        writeUnreadable(this.#app, tx, webhook, triedOf(task), retryAt)
         return {}
       }),
     )
@@ -122,7 +160,7 @@ export class Tasks {
   }
 
   /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
-  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'unreadable' | undefined> {
+  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'damaged' | 'unread' | undefined> {
     for (let tries = 1; ; tries++) {
       try {
         const body = this.#bodyOf(lane, task)
@@ -130,12 +168,13 @@ export class Tasks {
         return body
       } catch (error) {
         const isLast = tries >= MOST_TRIES || this.#isStopping
-        const what = isLast ? 'it is given up' : 'it is tried again'
+        const isGivenUp = isLast && !mayPass(error)
+        const what = isGivenUp ? 'it is given up' : 'it is tried again'
         this.#app.log.error(
           { err: error, webhook: lane.webhook.id },
           `an event could not be read for a webhook; ${what}`,
         )
-        if (isLast) return 'unreadable'
+        if (isLast) return isGivenUp ? 'damaged' : 'unread'
         await this.#app.clock.sleep(STORAGE_RETRY_MS)
       }
     }
@@ -187,9 +226,6 @@ export class Tasks {
   }
 }
 
-const paceOf = ({ kind, durationMs }: AttemptResult): Pace =>
-  kind !== 'delivered' ? 'unproven' : durationMs <= SLOW_MS ? 'fast' : 'slow'
-
 const triedOf = (task: Task): Tried =>
   task.kind === 'event'
     ? { kind: 'event', seq: task.event.seq, event: task.event.event }
@@ -200,6 +236,10 @@ const triedOf = (task: Task): Tried =>
         attempts: task.delivery.attempts,
         isTest: task.delivery.event === TEST_EVENT,
       }
+
+/** Whether a read may succeed later: a database that is locked or a disk that fails for a moment, too many open files. A damaged file stays so. */
+const mayPass = (error: unknown): boolean =>
+  isStorageTrouble(error) && !(error instanceof SQLiteError && /^SQLITE_(?:CORRUPT|NOTADB)/.test(error.code ?? ''))
 
 /** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
 const isOfContent = (error: unknown): boolean =>

@@ -48,6 +48,8 @@ export interface CommitterOptions {
   readonly checkpointBytes?: number
   /** Copies the WAL into the database in another thread; `TRUNCATE` also empties it and needs the writer to hold still. */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
+  /** Called after each checkpoint with what is left of the WAL, because somebody reads from it; `again` does the next. */
+  readonly onCheckpoint?: (path: string, leftBytes: number, again: () => Promise<void>) => void
 }
 
 /** Work between two groups. */
@@ -205,7 +207,7 @@ export class Committer {
 
   /** Copies the WAL into the database and empties it, unless somebody reads for long. Writers wait for the last part of it only. */
   async checkpoint(): Promise<void> {
-    if (this.#broken || !this.#options.checkpoint) return
+    if (this.#broken || this.#isClosed || !this.#options.checkpoint) return
     this.#checkpointing ??= this.#checkpointNow()
     await this.#checkpointing
   }
@@ -405,6 +407,7 @@ export class Committer {
       this.#measureWal()
       const leftBytes = this.#walBytes
       this.#checkpointFromBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
+      if (!this.#isClosed) this.#options.onCheckpoint?.(this.#path, leftBytes, () => this.checkpoint())
     } finally {
       this.#held = undefined
       this.#checkpointing = undefined

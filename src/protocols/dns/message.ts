@@ -5,7 +5,7 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
 import { ipv6Groups } from './special-addresses.ts'
 
-export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR'
+export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS'
 
 export interface Question {
   /** Normalised by `normalizeName`. */

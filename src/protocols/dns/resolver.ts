@@ -44,6 +44,14 @@ export interface Resolver extends Disposable {
   close(): void
 }
 
+/** A resolver that can tell its own trouble from that of a name. */
+export interface DnsClient extends Resolver {
+  /**
+   * Whether its servers answer at all now: they are asked for the root, which each of them knows, past the cache. A refusal is an answer, SERVFAIL is none.
+   */
+  isAnswering(): Promise<boolean>
+}
+
 /** True for an answer that says nothing about the name: the question has to be asked again later. */
 export const isFailed = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
@@ -89,7 +97,7 @@ interface Looked {
  * Opens nothing until asked.
  * @throws TypeError when `servers` is empty or holds what is no server address
  */
-export function createResolver(options: ResolverOptions): Resolver {
+export function createResolver(options: ResolverOptions): DnsClient {
   const servers = options.servers.map(parseServer)
   if (servers.length === 0) throw new TypeError('servers: at least one DNS server is needed')
   const { clock, randomId, timeoutMs = 5000, attempts = 2, maxTtlSeconds = 3600 } = options
@@ -190,6 +198,16 @@ export function createResolver(options: ResolverOptions): Resolver {
     return started as Promise<Answer<T>>
   }
 
+  let probe: Promise<boolean> | undefined
+  const isAnswering = (): Promise<boolean> => {
+    probe ??= ask({ name: '.', type: 'NS' })
+      .then((response) => response !== 'timeout' && response !== 'servfail')
+      .finally(() => {
+        probe = undefined
+      })
+    return probe
+  }
+
   const close = (): void => {
     closing.abort()
     cache.clear()
@@ -201,6 +219,7 @@ export function createResolver(options: ResolverOptions): Resolver {
     txt: (name) => resolve(name, 'TXT', parseStrings),
     cname: (name) => resolve(name, 'CNAME', parseName),
     ptr: (ip) => resolve(arpaName(ip) ?? ip, 'PTR', parseName),
+    isAnswering,
     close,
     [Symbol.dispose]: close,
   }

@@ -47,7 +47,7 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
 
 /** The header alone, of a message that cannot be parsed or must not be: without bodies and attachments. @param start the beginning of the message */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
-  ...headerOf(readHead(start)?.fields ?? [], mailFrom),
+  ...headerOf(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),
   text: null,
   html: null,
   attachments: [],

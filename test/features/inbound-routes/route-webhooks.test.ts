@@ -248,6 +248,11 @@ describe('a failing URL of a route', () => {
     const route = await addRoute()
     const first = await arrive('support')
     for (let n = 1; n < 10; n++) await arrive('support', { subject: `${n}` })
+    // Through its rests.
+    await eventually(async () => {
+      if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
+      return (await service.history(route.id)).length === 10
+    })
     await settled(service, route.id, 10)
     expect(await service.route(route.id)).toMatchObject({
       is_active: true,

@@ -19,5 +19,15 @@ test('any 2xx is delivered, any 5xx and no response are transient, everything el
     statusCode: null,
     response: null,
     error: 'It has no address.',
+    cause: 'dns',
+    isPassing: true,
   })
+})
+
+test('an endpoint is given a rest after a 5xx, no response, and when it says that it is too busy or too early', () => {
+  const statuses = [200, 302, 400, 404, 408, 410, 425, 429, 500, 503, 600]
+  const passing = statuses.filter(
+    (status) => judge({ kind: 'response', status, body: '', address: '127.0.0.1', durationMs: 1 }).isPassing,
+  )
+  expect(passing).toEqual([408, 425, 429, 500, 503])
 })

@@ -1,6 +1,7 @@
 /** A webhook's way through what waits for it, however much that is. */
 import { expect, test } from 'bun:test'
 import { Lane } from '#features/webhooks/lane.ts'
+import { Streak } from '#features/webhooks/streak.ts'
 import { findWebhookById } from '#features/webhooks/webhooks.ts'
 import { createWebhookApi, type WebhookApi } from './fixture.ts'
 
@@ -22,7 +23,7 @@ test('among 20,000 due deliveries the next is found as quickly as among ten', as
     insertDue(service, id, count)
     const webhook = findWebhookById(app.db, id)
     if (!webhook) throw new Error('there is no webhook')
-    return new Lane(app.db, webhook, 'secret')
+    return new Lane(app.db, webhook, 'secret', new Streak(webhook, clock.now(), clock.monotonicMs()))
   }
   const [few, many] = [await laneOf(10), await laneOf(20_000)]
   /** The quickest of many, which a busy machine does not make slower. */

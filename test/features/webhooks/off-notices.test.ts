@@ -148,7 +148,7 @@ describe('a webhook that failures switched off', () => {
     service.receiver.answer({ status: 503 })
     for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
     service.release()
-    await eventually(() => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').get())
+    await service.throughRests(() => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').get())
     await service.settled(webhook, 10)
     service.receiver.answer({ status: 418 })
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)

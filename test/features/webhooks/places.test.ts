@@ -6,11 +6,10 @@ import { KiB, MiB } from '#platform/units.ts'
 
 let lastId = 0
 /** A lane that has answered well so far; of it only what places look at. */
-const lane = (accountId: number, given: { routeId?: number; failures?: number; pace?: Pace } = {}): Lane =>
+const lane = (accountId: number, given: { routeId?: number; pace?: Pace } = {}): Lane =>
   ({
     webhook: { id: ++lastId, accountId, routeId: given.routeId ?? null },
     running: 0,
-    failures: given.failures ?? 0,
     pace: given.pace ?? 'fast',
   }) as Lane
 
@@ -26,10 +25,10 @@ function fill(places: Places, of: Lane): Place[] {
 
 const counts = (places: Places, of: readonly Lane[]): number[] => of.map((each) => fill(places, each).length)
 
-test('a webhook has its first attempt and further ones while it answers well, up to its tenth failure', () => {
+test('a webhook has its first attempt, and further ones while it answers well', () => {
   const places = new Places(30)
-  const given = [{}, { pace: 'unproven' as const }, { failures: 1 }, { failures: 9 }].map((each, n) => lane(n, each))
-  expect(counts(places, given)).toEqual([30, 1, 9, 1])
+  const given = [{}, { pace: 'unproven' as const }].map((each, n) => lane(n, each))
+  expect(counts(places, given)).toEqual([30, 1])
 })
 
 test('first attempts take no place of further ones, in an account and over all', () => {
@@ -56,7 +55,6 @@ describe('endpoints that answer well but late', () => {
     expect(counts(places, lanes(5, 1, { pace: 'slow' }))).toEqual([5, 5, 3, 1, 1])
     expect(counts(places, lanes(3, 1))).toEqual([30, 22, 1])
     expect(counts(new Places(2), lanes(1, 1, { pace: 'slow' }))).toEqual([2])
-    expect(counts(new Places(30), lanes(1, 1, { pace: 'slow', failures: 7 }))).toEqual([3])
   })
 
   test('have 250 further ones over all accounts', () => {

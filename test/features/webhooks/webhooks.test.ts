@@ -43,9 +43,11 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       statusCode: 404,
       response: '',
       error: 'The answer was 404.',
+      cause: null,
+      isPassing: false,
     } as const
     await app.commit.write((tx) =>
-      writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, i + 1),
+      writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, true, i + 1),
     )
   }
 }

@@ -464,3 +464,29 @@ test('10,000 look-ups leave no socket and no timer behind', async () => {
   expect(timers).toBe(0)
   expect(openFiles()).toBeLessThanOrEqual(before + 1)
 })
+
+describe('whether its servers answer at all', () => {
+  test('is asked past the cache, once for all who ask together; a refusal is an answer, SERVFAIL and silence are none', async () => {
+    const zone: Zone = {}
+    await using server = await startDnsServer(zone)
+    const clock = new ManualClock()
+    using resolver = resolverFor(server, { clock })
+    expect(await Promise.all([resolver.isAnswering(), resolver.isAnswering()])).toEqual([true, true])
+    expect(server.queries).toEqual([{ name: '.', type: 'NS', transport: 'udp' }])
+    for (const [answer, isAnswering] of [
+      ['REFUSED', true],
+      ['SERVFAIL', false],
+    ] as const) {
+      zone['.'] = answer
+      expect([answer, await resolver.isAnswering()]).toEqual([answer, isAnswering])
+    }
+    zone['.'] = 'SILENCE'
+    const asked = server.queries.length
+    const answer = resolver.isAnswering()
+    for (const round of [1, 2]) {
+      await server.received(asked + round)
+      clock.advance(5000)
+    }
+    expect(await answer).toBe(false)
+  })
+})

@@ -1,0 +1,72 @@
+/**
+ * @module Decides which failed attempts at a webhook count, and how long the webhook rests after one. The invariant: a failure counts only when no
+ * success of its webhook began after it, and attempts that were in flight together count once. So ten counted failures are ten attempts one after the
+ * other, and what may pass within seconds never makes ten of them. Pure; stores nothing.
+ */
+import type { Millis } from '#platform/clock.ts'
+import { seconds } from '#platform/units.ts'
+import type { Webhook } from './webhooks.ts'
+
+const FIRST_REST_MS = seconds(1)
+const MAX_REST_MS = seconds(60)
+
+/**
+ * What a failure means. `refuted`: a success began after it. `known`: it was in flight when a failure before it became known. `new`: the endpoint fails, or
+ * still fails.
+ */
+export type FailureKind = 'refuted' | 'known' | 'new'
+
+export class Streak {
+  /** Attempts begun so far; each has its number. */
+  #begun = 0
+  /** The last to begin of those that succeeded. */
+  #lastSuccess = 0
+  /** Attempts up to this one began before the last new failure was known. */
+  #known = 0
+  #rests = 0
+  #restUntilMs = Number.NEGATIVE_INFINITY
+
+  /** A restart finds the failures in the row, and rests for what is left: otherwise a service that dies again and again would try without a rest. */
+  constructor(
+    { failureCount, lastFailureAt }: Pick<Webhook, 'failureCount' | 'lastFailureAt'>,
+    now: Millis,
+    nowMs: number,
+  ) {
+    this.#rests = failureCount
+    if (failureCount === 0 || lastFailureAt === null) return
+    const restMs = restAfterMs(failureCount)
+    const leftMs = lastFailureAt + restMs - now
+    // The clock may have been set back since then.
+    this.#restUntilMs = nowMs + Math.min(leftMs, restMs)
+  }
+
+  /** An attempt begins. Returns its number. */
+  begin(): number {
+    return ++this.#begun
+  }
+
+  /** Any success ends the streak and the rest. */
+  succeed(number: number): void {
+    this.#lastSuccess = Math.max(this.#lastSuccess, number)
+    this.#known = 0
+    this.#rests = 0
+    this.#restUntilMs = Number.NEGATIVE_INFINITY
+  }
+
+  /** @param rests whether it may pass, so that the next attempt has to wait */
+  fail(number: number, rests: boolean, nowMs: number): FailureKind {
+    if (number < this.#lastSuccess) return 'refuted'
+    if (number <= this.#known) return 'known'
+    this.#known = this.#begun
+    if (rests) this.#restUntilMs = nowMs + restAfterMs(++this.#rests)
+    return 'new'
+  }
+
+  /** How long no attempt may begin; 0 when one may. */
+  restLeftMs(nowMs: number): number {
+    return Math.max(0, this.#restUntilMs - nowMs)
+  }
+}
+
+/** 1, 2, 4 … 60 seconds. */
+const restAfterMs = (failures: number): number => Math.min(FIRST_REST_MS * 2 ** Math.min(failures - 1, 10), MAX_REST_MS)

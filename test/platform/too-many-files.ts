@@ -1,0 +1,26 @@
+/** @module A process that has too many files open and posts to a port (argument) then; prints what became of it. For safe-fetch.test.ts, under `ulimit -n`. */
+import { closeSync, openSync } from 'node:fs'
+import { systemClock } from '#platform/clock.ts'
+import { createSafeFetch } from '#platform/safe-fetch.ts'
+
+const fetch = createSafeFetch({
+  clock: systemClock,
+  lookUp: async () => ({ kind: 'ok', addresses: ['127.0.0.1'] }),
+  refusalOf: () => undefined,
+})
+const post = async () => {
+  const request = { headers: {}, body: '', timeoutMs: 5000, maxResponseBytes: 10 }
+  const outcome = await fetch.post(`https://hooks.test:${process.argv[2]}/`, request)
+  return outcome.kind === 'failed' ? outcome.cause : outcome.kind
+}
+const before = await post()
+const files: number[] = []
+try {
+  for (;;) files.push(openSync('/dev/null', 'r'))
+} catch {
+  // There is none left.
+}
+const full = await post()
+for (const file of files) closeSync(file)
+process.stdout.write(JSON.stringify([before, full, await post()]))
+fetch.close()
