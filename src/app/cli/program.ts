@@ -4,8 +4,8 @@
  */
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '#platform/config.ts'
-import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
+import { storageError } from '#platform/storage-errors.ts'
 import { VERSION } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'

@@ -101,6 +101,7 @@ export function judge(result: AttemptResult): Verdict {
       return { kind: 'failed', reason: result.message }
     case 'aborted':
     case 'dropped':
+    case 'postponed':
       return { kind: 'released' }
   }
 }

@@ -8,6 +8,7 @@
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
+import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
@@ -303,7 +304,8 @@ export class DeliveryScheduler {
         this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
       else this.#memoryQueue.enter(hand, built)
     } catch (error) {
-      this.#failUnbuilt(hand, error)
+      if (isPassingError(error)) this.#postpone(hand, error)
+      else this.#failUnbuilt(hand, error)
     }
   }
 
@@ -318,18 +320,19 @@ export class DeliveryScheduler {
     } catch (error) {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
-      this.#app.log.warn(
-        { err: error, recipient: hand.recipientId },
-        'an email could not be rendered; it is tried again',
-      )
-      void this.#hands.settle(hand, { kind: 'released' }, undefined)
+      this.#postpone(hand, error)
     }
   }
 
+  /** What may work later goes back into the queue without an attempt. */
+  #postpone(hand: Hand, error: unknown): void {
+    this.#app.log.warn({ err: error, recipient: hand.recipientId }, 'delivery postponed: cannot prepare the message')
+    void this.#hands.settle(hand, { kind: 'released' }, undefined)
+  }
+
   #failUnbuilt(hand: Hand, error: unknown): void {
-    const reason = (error instanceof Error ? error.message : String(error))
-      .slice(0, MOST_REASON_CHARACTERS)
-      .toWellFormed()
+    this.#app.log.error({ err: error, recipient: hand.recipientId }, 'the message could not be made')
+    const reason = publicReason(error).slice(0, MOST_REASON_CHARACTERS).toWellFormed()
     void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
   }
 
@@ -346,6 +349,10 @@ export class DeliveryScheduler {
     if (result.kind === 'unreachable') this.#sites.rest(site, result.failure.message)
     const verdict = judge(result)
     this.#logAttempt(hand, verdict, session)
+    if (result.kind === 'postponed')
+      this.#app.log.warn({ recipient: hand.recipientId, reason: result.detail }, 'delivery postponed')
+    if (result.kind === 'broken')
+      this.#app.log.error({ recipient: hand.recipientId, reason: result.detail }, 'the message could not be made')
     void this.#hands.settle(hand, verdict, session)
   }
 

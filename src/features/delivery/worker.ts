@@ -7,6 +7,7 @@ import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
+import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
@@ -103,8 +104,15 @@ async function start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }
     line.push(owner, { job, message })
     serve(job.route.site, site)
   } catch (error) {
-    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+    end(job, ownFailure(error))
   }
+}
+
+function ownFailure(error: unknown): AttemptResult {
+  const detail = error instanceof Error ? error.message : String(error)
+  return isPassingError(error)
+    ? { kind: 'postponed', detail }
+    : { kind: 'broken', message: publicReason(error), detail }
 }
 
 /** Undefined when nothing is to be sent any more. */
@@ -152,9 +160,10 @@ async function run(name: string, site: Site, job: DeliverJob, message: readonly 
     })
     end(job, result, session)
     // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable') for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
+    if (result.kind === 'unreachable' || result.kind === 'postponed')
+      for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
-    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+    end(job, ownFailure(error))
   } finally {
     attempts.delete(job.recipientId)
     site.running--
