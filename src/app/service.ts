@@ -4,12 +4,15 @@
  */
 import { isIPv6 } from 'node:net'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
+import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { operations } from './cli/operations.ts'
 import {
   type CreateOptions,
+  InUseError,
   type OpenedApp,
   openApp,
   type RunningDelivery,
@@ -20,6 +23,7 @@ import {
 import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
+import { keepBallast, startWhenPossible } from './start-when-possible.ts'
 import { VERSION } from './version.ts'
 
 export interface Service {
@@ -38,10 +42,20 @@ export interface Service {
 /** What has to be stopped, the last started first. */
 type Stop = () => Promise<void>
 
-/** Starts everything, or nothing. Throws ConfigError with one sentence for what its operator has to change. */
-export async function startService(config: Config, options: CreateOptions = {}): Promise<Service> {
+/**
+ * Starts everything, or nothing. Waits while the disk is full, the database locked or the system out of files, and serves what it can by then. Throws
+ * ConfigError with one sentence for what its operator has to change.
+ * @param ending ends the waiting; what it rejects with then is the reason
+ */
+export async function startService(
+  config: Config,
+  options: CreateOptions = {},
+  ending: AbortSignal = new AbortController().signal,
+): Promise<Service> {
   requireOwnAddresses(config)
-  const opened = openApp(config, options)
+  const log = options.log ?? createLog(config.logLevel)
+  const waiting = { config, clock: options.clock ?? systemClock, log, ending }
+  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), waiting, { isListening: false })
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
@@ -49,7 +63,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listen(http, config.httpAddr)
     stops.unshift(() => http.stop())
-    const inbound = await startInbound(opened)
+    const inbound = await startWhenPossible(() => startInbound(opened), waiting, { isListening: true })
     stops.unshift(() => inbound.stop())
     let delivery: RunningDelivery | undefined
     const admin = startAdminSocket({
@@ -68,12 +82,15 @@ export async function startService(config: Config, options: CreateOptions = {}):
     webhooks.start()
     stops.unshift(() => webhooks.stop())
     inbound.process()
-    const running = await startDelivery(opened)
+    const running = await startWhenPossible(() => startDelivery(opened), waiting, { isListening: true })
     delivery = running
     stops.unshift(() => running.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
     const schedules = startSchedules(opened)
+    const ballast = keepBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
+      log.warn({ err: error }, 'the ballast of the disk could not be written'),
+    )
 
     const stop = async () => {
       isStopping = true
@@ -81,6 +98,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
       await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
+      await ballast
       await admin.stop()
       await opened.authenticator.flushLastUsed()
       await opened.close()
@@ -109,7 +127,8 @@ function listen(http: ReturnType<typeof createHttp>, httpAddr: string): { hostna
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const sentence = LISTEN_FAILURES[code]
     if (sentence === undefined) throw error
-    throw new ConfigError(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    const Refusal = code === 'EADDRINUSE' ? InUseError : ConfigError
+    throw new Refusal(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
   }
 }
 
