@@ -349,8 +349,8 @@ export const isAFile = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; give a folder that this user may write to.`)
 
 /**
- * Throws ConfigError when there is content, or a key beside its folder, but no database, or an empty one: a new one would make orphans of all that is
- * there. An empty folder for content alone may be a disk that was mounted for a first start.
+ * Throws ConfigError when there is content, or a key beside its folder, but no database, or an empty one: a new one
+ * would make orphans of all that is there. An empty content folder alone may be a disk mounted for a first start.
  */
 export function requireNoLostDatabase(dataDir: string): void {
   const path = join(dataDir, 'tassis.db')

@@ -23,7 +23,7 @@ import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
 import { keepBallast } from './start-when-possible.ts'
 
-/** How soon a task is tried again that a full disk, a lock or the like kept from its work: its next time may be tomorrow. */
+/** Before a task that failed by passing trouble is tried again: its next time may be tomorrow. */
 const RETRY_MS = minutes(1)
 
 interface Schedule {

@@ -43,7 +43,7 @@ export interface Service {
 type Stop = () => Promise<void>
 
 /**
- * Starts everything, or nothing. Waits while the disk is full, the database locked or the system out of files, and serves what it can by then. Throws
+ * Starts everything, or nothing. Waits while the disk is full, the database locked or the system out of files. Throws
  * ConfigError with one sentence for what its operator has to change.
  * @param ending ends the waiting; what it rejects with then is the reason
  */

@@ -1,7 +1,8 @@
 /**
- * @module A start that meets trouble which passes, such as a full disk, a locked database or too many open files, waits and tries again instead of ending.
- * Until the database is open, the HTTP address answers 503 with the reason. A ballast file that the service keeps in the data directory is given up for it:
- * an almost full disk then still has what SQLite needs to open and read.
+ * @module A start that meets trouble which passes, such as a full disk, a locked database or too many open files, waits
+ * and tries again instead of ending. Until the database is open, the HTTP address answers 503 with the reason. The
+ * ballast, a file that the service keeps in the data directory, is given up for it: a full disk then still has what
+ * SQLite needs to open and read.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
@@ -31,7 +32,7 @@ const LOG_INTERVAL_MS = minutes(1)
 const RETRY_AFTER_SECONDS = 10
 
 /**
- * Runs a step of the start until it works. Rejects with its error when that does not pass, and with the reason of `ending`.
+ * Runs a step of the start until it works. Rejects with an error that does not pass, and with the reason of `ending`.
  * @param step what it needs undone when it fails, it undoes itself
  * @param isListening whether HTTP is answered already; else it is answered with 503 here
  */
@@ -72,7 +73,7 @@ export async function startWhenPossible<T>(
 /** Also part of what /readyz says, so without paths. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof AppError ? (error.cause ?? error) : error
-  if (isDiskFull(cause)) return 'the disk is full'
+  if (isDiskFull(error)) return 'the disk is full'
   return isLocked(cause) ? 'another process holds the database' : 'the disk or the system fails'
 }
 
@@ -117,7 +118,7 @@ function dropBallast(dataDir: string): boolean {
   }
 }
 
-/** Puts the ballast back while the disk has room for it. Random bytes: file systems that compress would keep no room for others. */
+/** Puts the ballast back when the disk has room for it. Random bytes, which no file system can compress. */
 export async function keepBallast(dataDir: string, disk: DiskGuard): Promise<void> {
   const path = ballastPath(dataDir)
   if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return

@@ -1,4 +1,7 @@
-/** @module Whether this process may open one more file or socket. Bun reports a socket that it could not make as ECONNREFUSED, as if the peer had said no. */
+/**
+ * @module Whether this process may open one more file or socket. Bun reports a socket that it could not make as
+ * ECONNREFUSED, as if the peer had refused it.
+ */
 import { closeSync, openSync } from 'node:fs'
 
 export function canOpenDescriptor(): boolean {

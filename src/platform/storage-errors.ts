@@ -1,6 +1,7 @@
 /**
- * @module Knows the errors of disk, database and operating system, by their codes: which of them pass, and what a client or a reader is told of them.
- * What fails by one that passes is released, tried again or refused with 503 or 507; it never gets a final state.
+ * @module Knows the errors of disk, database and operating system by their codes: which of them pass, and what a client
+ * or a tenant is told of them. What fails by one that passes is released, tried again or refused with 503 or 507; it
+ * never gets a final state.
  */
 import { AppError, insufficientStorage } from './errors.ts'
 
@@ -22,7 +23,8 @@ export function systemCodeOf(error: unknown): string {
   return typeof error.code === 'string' ? error.code : ''
 }
 
-export const isDiskFull = (error: unknown): boolean => FULL.test(systemCodeOf(error))
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof AppError ? error.code === 'insufficient_storage' : FULL.test(systemCodeOf(error))
 
 export const isLocked = (error: unknown): boolean => LOCKED.test(systemCodeOf(error))
 

@@ -238,6 +238,12 @@ async function freePort(): Promise<number> {
 async function usedSmallDisk() {
   const data = dataFolder()
   if (!mount('-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', data.path)) throw new Error('cannot mount')
+  const end = () => {
+    Bun.spawnSync(['umount', '--lazy', data.path])
+    data[Symbol.dispose]()
+  }
+  const filler = join(data.path, 'filler')
+  const ballast = join(data.path, 'ballast')
   const settings = {
     ...data.settings,
     TASSIS_HTTP_ADDR: `127.0.0.1:${await freePort()}`,
@@ -245,27 +251,27 @@ async function usedSmallDisk() {
     TASSIS_LOG_LEVEL: 'silent',
     TASSIS_MIN_FREE_DISK: '6MiB',
   }
-  const { key } = await setUp(settings, { verified: true })
-  await using service = await startServing(settings)
-  const ballast = join(data.path, 'ballast')
-  await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
-  const api = apiOf(service.url, key)
-  expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
-  // In order, so that a start makes write-ahead logs anew.
-  service.signal('SIGTERM')
-  expect(await service.exited).toBe(0)
-  const filler = join(data.path, 'filler')
-  return {
-    ballast,
-    settings,
-    api,
-    url: service.url,
-    fill: () => fillDisk(filler),
-    makeRoom: () => rmSync(filler),
-    [Symbol.dispose]() {
-      Bun.spawnSync(['umount', '--lazy', data.path])
-      data[Symbol.dispose]()
-    },
+  try {
+    const { key } = await setUp(settings, { verified: true })
+    await using service = await startServing(settings)
+    await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
+    const api = apiOf(service.url, key)
+    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
+    // In order, so that a start makes write-ahead logs anew.
+    service.signal('SIGTERM')
+    expect(await service.exited).toBe(0)
+    return {
+      ballast,
+      settings,
+      api,
+      url: service.url,
+      fill: () => fillDisk(filler),
+      makeRoom: () => rmSync(filler),
+      [Symbol.dispose]: end,
+    }
+  } catch (error) {
+    end()
+    throw error
   }
 }
 

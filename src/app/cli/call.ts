@@ -105,7 +105,7 @@ const callTo =
     )
   }
 
-/** An operation takes as long as it takes, while the service answers otherwise. Aborted when it does not, until `isOver` is. */
+/** An operation takes as long as it takes. Aborted when the service does not even answer a ping, until `isOver` is. */
 function abortedWhenSilent(dataDir: string, isOver: AbortSignal): AbortSignal {
   const silent = new AbortController()
   const watch = (): void => {

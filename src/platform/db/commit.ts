@@ -3,7 +3,7 @@
  * resolve only when the WAL that holds them is synced to disk. The event loop never waits for the disk: the sync runs in the thread pool while
  * the next group gathers. No transaction is ever held across anything asynchronous: write functions are synchronous, by type.
  *
- * While another process holds the database, writes wait for it without the event loop, and are refused with 503 after some seconds.
+ * While another process holds the database, writes wait without holding the event loop, and get 503 after some seconds.
  *
  * Part of the disk is reserved: `write` is refused when it would touch that, so that `writeFromReserve` can always finish what was accepted, and delete.
  */
@@ -85,6 +85,8 @@ const MIN_SERVICE_SHARES = 4
 /** How long writes wait while another process holds the database: a client that waits longer has given up. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
+/** What a supervisor needs to start the service again, about. */
+const RESTART_SECONDS = 10
 /** So that writes which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01
 
@@ -137,8 +139,9 @@ export class Committer {
 
   /**
    * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`; other passing trouble, such as a lock of another
-   * process, with 503 `storage_unavailable`. Writes of one owner run in the order in which they came.
+   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`;
+   * other passing trouble, such as a lock of another process, with 503 `storage_unavailable`. Writes of one owner run in
+   * the order in which they came.
    */
   write<T>(run: (tx: Tx) => NotAPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
@@ -314,8 +317,8 @@ export class Committer {
   }
 
   /**
-   * Begins a transaction. False: it could not. Then the queue waits for the process that holds the database, with `#lockedSinceMs` set, or was rejected,
-   * because that has lasted too long or something else is wrong.
+   * Begins a transaction. False: it could not. Then the queue waits for the process that holds the database, with
+   * `#lockedSinceMs` set, or was rejected, because that has lasted too long or something else is wrong.
    */
   #begin(): boolean {
     try {
@@ -334,7 +337,7 @@ export class Committer {
     }
   }
 
-  /** Runs the head of the queue in the transaction that has begun; rejects the failed entries and returns the committed ones, to be synced. */
+  /** Runs the head of the queue and commits; rejects the failed entries and returns the committed ones, to be synced. */
   #runGroup(deltas: Map<string, number>): Entry[] {
     const statements = sql(this.db)
     const taken: Entry[] = []
@@ -407,10 +410,10 @@ export class Committer {
 
   #break(error: Error, group: Entry[]): void {
     this.#broken = new AppError(
-      500,
+      503,
       'storage_failed',
-      'The server cannot store anything; its operator has to restart it.',
-      { cause: error },
+      'The server cannot store anything and ends; try again when it has been started again.',
+      { cause: error, retryAfterSeconds: RESTART_SECONDS },
     )
     for (const entry of group) entry.reject(this.#broken)
     this.#options.onBroken?.(error)

@@ -7,8 +7,8 @@ import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * How long the event loop may stand still for a lock of another process. Readers have none in WAL mode, but for moments of opening and recovery; writers
- * wait in the Committer.
+ * How long the event loop may stand still for a lock of another process. Readers meet none in WAL mode, but for moments
+ * of opening and recovery; writers wait in the Committer.
  */
 export const MAIN_THREAD_BUSY_MS = 10
 const WORKER_BUSY_MS = 5000

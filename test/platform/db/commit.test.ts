@@ -291,7 +291,7 @@ describe('a failed sync', () => {
     const second = await outcomes([add(committer, 'later')])
     expect({ kept: [...first.kept, ...second.kept], codes: new Set([...first.refused, ...second.refused]) }).toEqual({
       kept: [],
-      codes: new Set(['500 storage_failed']),
+      codes: new Set(['503 storage_failed']),
     })
     expect({ told: told.length, after }).toEqual({ told: 1, after: [] })
   })
