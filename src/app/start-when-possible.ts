@@ -17,6 +17,7 @@ import type { Log } from '#platform/log.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { isDiskFull, isLocked, isPassingError } from '#platform/storage-errors.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
+import { DataDirInUse } from './create.ts'
 
 export interface StartOptions {
   readonly config: Config
@@ -51,7 +52,9 @@ export async function startWhenPossible<T>(
       try {
         return await step()
       } catch (error) {
-        if (!isPassingError(error)) throw error
+        // A command may have the data directory for a moment, while the service waits.
+        const isOfCommand = error instanceof DataDirInUse && loggedAtMs > Number.NEGATIVE_INFINITY
+        if (!isPassingError(error) && !isOfCommand) throw error
         if (dropBallast(config.dataDir)) {
           log.error({ err: error }, 'the disk is full at the start; the ballast file was given up for it')
           continue
@@ -74,7 +77,9 @@ export async function startWhenPossible<T>(
 function reasonOf(error: unknown): string {
   const cause = error instanceof AppError ? (error.cause ?? error) : error
   if (isDiskFull(error)) return 'the disk is full'
-  return isLocked(cause) ? 'another process holds the database' : 'the disk or the system fails'
+  return isLocked(cause) || error instanceof DataDirInUse
+    ? 'another process holds the database'
+    : 'the disk or the system fails'
 }
 
 /** Answers at the HTTP address while there is no database: alive, but not ready. Returns the function that ends it. */

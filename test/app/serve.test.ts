@@ -88,6 +88,22 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
   },
 )
 
+test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
+  'a port in use for %s, with data from before, exits with 1 as well',
+  async (variable) => {
+    using data = dataFolder()
+    await setUp(data.settings)
+    const blocker = createServer()
+    await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
+    const address = blocker.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const { exitCode, stderr } = await tassis(['serve'], { ...data.settings, [variable]: `127.0.0.1:${port}` })
+    blocker.close()
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`${variable} is "127.0.0.1:${port}", but another program uses this port`)
+  },
+)
+
 test('serve warns of settings without the one that they go with', async () => {
   using data = dataFolder()
   const warnings = async (more: Settings) => {

@@ -97,6 +97,7 @@ async function start(config: Config, command: string, ending: AbortSignal): Prom
     if (ending.aborted && error === ending.reason) return undefined
     // A service on the same data has the port as well: that one is the reason to tell.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUse) throw error
-    throw error.message.startsWith('TASSIS_HTTP_ADDR') ? ((await portInUse(config, command)) ?? error) : error
+    const isOfPort = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
+    throw isOfPort ? ((await portInUse(config, command)) ?? error) : error
   }
 }

@@ -8,6 +8,7 @@
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
+import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
@@ -202,6 +203,10 @@ export class DeliveryScheduler {
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
+        if (routed.kind === 'temporary' && !canOpenDescriptor()) {
+          log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
+          return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        }
         const claiming =
           routed.kind === 'route' ? this.#handOut(lane, routed.route) : this.#settleUnrouted(lane, routed)
         this.#claiming.add(claiming)
