@@ -49,3 +49,11 @@ test('the certificate for mail is copied from Caddy by cron, and from certbot at
 test('the certificate of a tracking domain is not taken for that of mail', () => {
   expect(runHook('/renewal-hooks/deploy/', `${LINEAGES}/links.example.com`)).toEqual([undefined, undefined])
 })
+
+test('the unit starts the service again however often it fails, but not after a wrong setting', () => {
+  const [unit = ''] = deployment.match(/^\[Unit\]\n.*?^```$/ms) ?? []
+  const [general = '', service = ''] = unit.split('[Service]')
+  expect(general).toContain('\nStartLimitIntervalSec=0\n')
+  for (const line of ['Restart=on-failure', 'RestartSec=5', 'RestartPreventExitStatus=2'])
+    expect(service).toContain(`\n${line}\n`)
+})

@@ -25,6 +25,8 @@ export interface AdminSocketOptions {
 /** sun_path of Linux has 108 octets with its end, that of other systems 104. */
 const MOST_PATH_BYTES = 103
 const MOST_CALLS_AT_ONCE = 16
+/** How long a command waits for a service that says nothing. */
+export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
 const VERSION_HEADER = 'tassis-version'
 
@@ -109,11 +111,17 @@ export type AdminReply =
   | { readonly kind: 'refused'; readonly message: string }
   /** No service answers: none runs, or it is just starting or stopping. */
   | { readonly kind: 'nobody' }
+  /** Somebody listens and says nothing in time. */
+  | { readonly kind: 'silent' }
 
-/** Asks the service that owns `dataDir`, if one is there. */
+/**
+ * Asks the service that owns `dataDir`, if one is there.
+ * @param signal ends the wait for the answer, which is then `silent`
+ */
 export async function callAdminSocket(
   dataDir: string,
   call: { readonly version: string; readonly operation: string; readonly input: unknown },
+  signal: AbortSignal,
 ): Promise<AdminReply> {
   const unix = adminSocketPath(dataDir)
   if (unix === undefined) return { kind: 'nobody' }
@@ -126,10 +134,11 @@ export async function callAdminSocket(
       headers: { [VERSION_HEADER]: call.version, connection: 'close' },
       body: JSON.stringify(call.input),
       timeout: false,
+      signal,
     } as BunFetchRequestInit)
     body = (await response.json()) as typeof body
   } catch {
-    return { kind: 'nobody' }
+    return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
   if (response.ok) return { kind: 'ok', value: body.value }
   return { kind: 'refused', message: body.error ?? `The running service answered with status ${response.status}.` }

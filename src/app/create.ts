@@ -1,7 +1,8 @@
 /**
  * @module Composition: from a configuration to a running service, and back. Knows everybody; contains no rule of the product.
  */
-import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
+import type { Database } from 'bun:sqlite'
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireKnownPlans } from '#features/accounts/plans.ts'
 import { createWorkBudget } from '#features/accounts/work-budget.ts'
@@ -31,6 +32,7 @@ import { receiveMessage } from '#features/inbound/receive.ts'
 import { requireSystemSender } from '#features/system-mail/send.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { monthOfName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
 import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
@@ -95,8 +97,11 @@ export interface CreateOptions {
   readonly createDkimKey?: () => Promise<DkimKey>
 }
 
+/** What the service needs belongs to another process at the moment. */
+export class InUseError extends ConfigError {}
+
 /** The data directory belongs to another process. */
-export class DataDirInUse extends ConfigError {}
+export class DataDirInUse extends InUseError {}
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another process has it or the
@@ -116,15 +121,19 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
   const databasePath = join(config.dataDir, 'tassis.db')
+  // Closed when a later step fails: a start that meets passing trouble opens them again.
+  const opened: Pick<Database, 'close'>[] = []
   try {
+    requireNoLostDatabase(config.dataDir)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = explainDamage(databasePath, RESTORE, () => {
-      const opened = openDatabase(databasePath)
-      migrateOrExplain(opened)
-      completeAuditChain(opened)
-      checkMasterKey(opened, keys)
-      return opened
+      const database = openDatabase(databasePath)
+      opened.push(database)
+      migrateOrExplain(database)
+      completeAuditChain(database)
+      checkMasterKey(database, keys)
+      return database
     })
 
     const checkpointer = createCheckpointer(log)
@@ -146,17 +155,6 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     setErasedKey(db, keys.subkey('erased-address'))
     const eventTime = createEventTime(clock, db)
     const eventsRecorded: App['eventsRecorded'] = createSignal()
-    const commit = new Committer(db, databasePath, {
-      ...committerOptions,
-      flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
-      onDurable: (deltas) => {
-        // Read now, told later: listeners must not hold the next group back.
-        for (const accountId of accountsWithEvents(deltas)) {
-          const lastSeq = lastSeqOf(db, accountId)
-          queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
-        }
-      },
-    })
     const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
     const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
     const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
@@ -168,6 +166,17 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         committerOptions,
       }),
     )
+    const commit = new Committer(db, databasePath, {
+      ...committerOptions,
+      flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
+      onDurable: (deltas) => {
+        // Read now, told later: listeners must not hold the next group back.
+        for (const accountId of accountsWithEvents(deltas)) {
+          const lastSeq = lastSeqOf(db, accountId)
+          queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
+        }
+      },
+    })
     const dns = {
       servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
       clock,
@@ -246,6 +255,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       },
     }
   } catch (error) {
+    for (const database of opened) database.close()
     lock.release()
     throw explained(databasePath, RESTORE, error)
   }
@@ -268,7 +278,13 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
   })
   app.ownPorts.add(capture.port)
   const scheduler = new DeliveryScheduler(app, { host: capture.host, port: capture.port })
-  await scheduler.start()
+  try {
+    await scheduler.start()
+  } catch (error) {
+    app.ownPorts.delete(capture.port)
+    await Promise.all([scheduler.stop(), capture.close()])
+    throw error
+  }
   return {
     scheduler,
     async stop() {
@@ -339,6 +355,23 @@ function makeDataDirectory(path: string): void {
 
 export const isAFile = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; give a folder that this user may write to.`)
+
+/**
+ * Throws ConfigError when there is content, or a key beside its folder, but no database, or an empty one: a new one
+ * would make orphans of all that is there. An empty content folder alone may be a disk mounted for a first start.
+ */
+export function requireNoLostDatabase(dataDir: string): void {
+  const path = join(dataDir, 'tassis.db')
+  const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size
+  if (sizeBytes !== undefined && sizeBytes > 0) return
+  const content = join(dataDir, 'content')
+  if (!existsSync(content)) return
+  const hasMonths = readdirSync(content).some((name) => monthOfName(name) !== undefined)
+  if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
+  throw new ConfigError(
+    `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${dataDir} away first.`,
+  )
+}
 
 /** What to do when the database is damaged. */
 export const RESTORE = 'stop Tassis and put the data directory back from its backup'

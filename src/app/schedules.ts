@@ -1,6 +1,6 @@
 /**
  * @module Every recurring task with its cadence, on one page. A task that still runs when its time comes again is left alone; one that fails is
- * logged and done at its next time.
+ * logged and done at its next time; what a full disk or a lock keeps from its work is tried again sooner.
  */
 import { Cron } from 'croner'
 import { trimFindings } from '#features/abuse/findings.ts'
@@ -18,7 +18,13 @@ import { runRetention } from '#features/retention/run.ts'
 import { removeOrphanedForms } from '#features/signup-forms/signup-forms.ts'
 import { trimPeople } from '#features/team/trim.ts'
 import { trimWebhookHistory } from '#features/webhooks/trim.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
+import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
+import { keepBallast } from './start-when-possible.ts'
+
+/** Before a task that failed by passing trouble is tried again: its next time may be tomorrow. */
+const RETRY_MS = minutes(1)
 
 interface Schedule {
   readonly name: string
@@ -55,6 +61,11 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'ask what was bought', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
   { name: 'trim payment events', pattern: '15 7 4 * * *', run: ({ app }) => trimBillingEvents(app) },
+  {
+    name: 'keep the ballast of the disk',
+    pattern: '5 * * * * *',
+    run: ({ app }) => keepBallast(app.config.dataDir, app.disk),
+  },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
   { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
@@ -62,15 +73,22 @@ const SCHEDULES: readonly Schedule[] = [
 
 /** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
-  const { log } = opened.app
+  const { log, clock } = opened.app
   const ending = new AbortController()
+  const ended = new Promise((resolve) => ending.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
   const crons = SCHEDULES.map(({ name, pattern, run }) => {
     const runOnce = async () => {
-      try {
-        await run(opened, ending.signal)
-      } catch (error) {
-        log.error({ err: error, task: name }, 'a recurring task failed')
+      for (;;) {
+        try {
+          await run(opened, ending.signal)
+          return
+        } catch (error) {
+          log.error({ err: error, task: name }, 'a recurring task failed')
+          if (!isPassingError(error)) return
+        }
+        await Promise.race([clock.sleep(RETRY_MS), ended])
+        if (ending.signal.aborted) return
       }
     }
     return new Cron(pattern, { timezone: 'UTC', protect: true, unref: true }, () => {

@@ -5,13 +5,16 @@
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
+import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
+import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { operations } from './cli/operations.ts'
 import {
   type CreateOptions,
   explained,
+  InUseError,
   type OpenedApp,
   openApp,
   RESTORE,
@@ -23,6 +26,7 @@ import {
 import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
+import { keepBallast, startWhenPossible } from './start-when-possible.ts'
 import { VERSION } from './version.ts'
 
 export interface Service {
@@ -41,10 +45,20 @@ export interface Service {
 /** What has to be stopped, the last started first. */
 type Stop = () => Promise<void>
 
-/** Starts everything, or nothing. Throws ConfigError with one sentence for what its operator has to change. */
-export async function startService(config: Config, options: CreateOptions = {}): Promise<Service> {
+/**
+ * Starts everything, or nothing. Waits while the disk is full, the database locked or the system out of files. Throws
+ * ConfigError with one sentence for what its operator has to change.
+ * @param ending ends the waiting; what it rejects with then is the reason
+ */
+export async function startService(
+  config: Config,
+  options: CreateOptions = {},
+  ending: AbortSignal = new AbortController().signal,
+): Promise<Service> {
   requireOwnAddresses(config)
-  const opened = openApp(config, options)
+  const log = options.log ?? createLog(config.logLevel)
+  const waiting = { config, clock: options.clock ?? systemClock, log, ending }
+  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), waiting, { isListening: false })
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
@@ -52,7 +66,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listen(http, config.httpAddr)
     stops.unshift(() => http.stop())
-    const inbound = await startInbound(opened)
+    const inbound = await startWhenPossible(() => startInbound(opened), waiting, { isListening: true })
     stops.unshift(() => inbound.stop())
     let delivery: RunningDelivery | undefined
     const admin = startAdminSocket({
@@ -71,12 +85,15 @@ export async function startService(config: Config, options: CreateOptions = {}):
     webhooks.start()
     stops.unshift(() => webhooks.stop())
     inbound.process()
-    const running = await startDelivery(opened)
+    const running = await startWhenPossible(() => startDelivery(opened), waiting, { isListening: true })
     delivery = running
     stops.unshift(() => running.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
     const schedules = startSchedules(opened)
+    const ballast = keepBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
+      log.warn({ err: error }, 'the ballast of the disk could not be written'),
+    )
 
     const stop = async () => {
       isStopping = true
@@ -84,6 +101,7 @@ export async function startService(config: Config, options: CreateOptions = {}):
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
       await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
+      await ballast
       await admin.stop()
       await opened.authenticator.flushLastUsed()
       await opened.close()
@@ -113,7 +131,8 @@ function listen(http: ReturnType<typeof createHttp>, httpAddr: string): { hostna
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const sentence = LISTEN_FAILURES[code]
     if (sentence === undefined) throw error
-    throw new ConfigError(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    const Refusal = code === 'EADDRINUSE' ? InUseError : ConfigError
+    throw new Refusal(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
   }
 }
 

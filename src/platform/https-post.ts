@@ -3,13 +3,13 @@
  * reads; never follows a redirect, decompresses, resolves a name or asks a proxy. On node:https, because Bun's fetch sends at most 256
  * requests at once in the whole process, so that 256 silent endpoints stop all others, and goes through HTTPS_PROXY (measured in Bun 1.4.5).
  */
-import { closeSync, openSync } from 'node:fs'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock, Timer } from './clock.ts'
+import { canOpenDescriptor } from './descriptors.ts'
 import { KiB } from './units.ts'
 
 export interface PostTarget {
@@ -255,7 +255,7 @@ function notStale(result: PostResult | 'stale'): PostResult {
 function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: PostTarget): PostFailure {
   const { host, address, port } = target
   const failed = (cause: PostFailure['cause'], reason: string): PostFailure => ({ kind: 'failed', cause, reason })
-  if (code === 'ECONNREFUSED' && !canOpenFile())
+  if (code === 'ECONNREFUSED' && !canOpenDescriptor())
     return failed('own', 'The service could not open a connection for the moment.')
   if (code === 'HPE_HEADER_OVERFLOW') return failed('protocol', `${host} sent a response with too large a head.`)
   if (code.startsWith('HPE_')) return failed('protocol', `${host} answered with what is not HTTP.`)
@@ -267,16 +267,6 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
     return failed('tls', TLS_REASONS[code]?.(host) ?? `The TLS handshake with ${host} failed (${code}).`)
   }
   return failed('connection', `${host} closed the connection before it answered.`)
-}
-
-/** Bun tells a connection for which there is no descriptor as refused, so whether there is one is tried. */
-function canOpenFile(): boolean {
-  try {
-    closeSync(openSync('/dev/null', 'r'))
-    return true
-  } catch {
-    return false
-  }
 }
 
 const notTrusted = (host: string): string =>

@@ -102,7 +102,8 @@ export async function tassisJson<T = Record<string, unknown>>(args: readonly str
 
 export interface RunningService extends AsyncDisposable {
   readonly url: string
-  signal(name: 'SIGTERM' | 'SIGINT'): void
+  readonly pid: number
+  signal(name: 'SIGTERM' | 'SIGINT' | 'SIGSTOP' | 'SIGCONT'): void
   /** Resolves with the exit code. */
   readonly exited: Promise<number>
 }
@@ -111,8 +112,11 @@ export interface RunningService extends AsyncDisposable {
 export async function startServing(
   settings: Settings,
   command = 'serve',
+  /** Files and sockets that it may have open. */
+  descriptors?: number,
 ): Promise<RunningService & { output(): string }> {
-  const child = Bun.spawn([process.execPath, MAIN, command], {
+  const limit = descriptors === undefined ? [] : ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`]
+  const child = Bun.spawn([...limit, process.execPath, MAIN, command], {
     env: environment(settings),
     stdout: 'pipe',
     stderr: 'inherit',
@@ -129,6 +133,7 @@ export async function startServing(
   })()
   return {
     url: await listens.promise,
+    pid: child.pid,
     output: () => output,
     signal: (name) => child.kill(name),
     exited: child.exited,

@@ -55,18 +55,18 @@ async function serviceInData(settings: Settings) {
   }
 }
 
-test('a second serve on the same data directory exits with 2 and says why', async () => {
+test('a second serve on the same data directory exits with 1, so that it may be tried again, and says why', async () => {
   using data = dataFolder()
   await using _ = await startServing(data.settings)
   expect(await tassis(['serve'], data.settings)).toEqual({
-    exitCode: 2,
+    exitCode: 1,
     stdout: '',
     stderr: `tassis: Another process is using ${data.path}; stop it, or give this one another TASSIS_DATA_DIR.\n`,
   })
 })
 
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
-  'a port in use for %s exits with 2, tells a line to use and leaves no data behind',
+  'a port in use for %s exits with 1, tells a line to use and leaves no data behind',
   async (variable) => {
     using data = dataFolder()
     const blocker = createServer()
@@ -78,13 +78,29 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
       [variable]: `127.0.0.1:${port}`,
     })
     blocker.close()
-    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
     expect(stderr).toBe(
       `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port; stop that one, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
     )
     expect(readdirSync(data.path)).toEqual([])
     await using service = await startServing(data.settings)
     expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+  },
+)
+
+test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
+  'a port in use for %s, with data from before, exits with 1 as well',
+  async (variable) => {
+    using data = dataFolder()
+    await setUp(data.settings)
+    const blocker = createServer()
+    await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
+    const address = blocker.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const { exitCode, stderr } = await tassis(['serve'], { ...data.settings, [variable]: `127.0.0.1:${port}` })
+    blocker.close()
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`${variable} is "127.0.0.1:${port}", but another program uses this port`)
   },
 )
 

@@ -8,9 +8,10 @@ import { join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
+import { isLocked } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
-import { adminSocketPath, callAdminSocket, pathTooLong } from '../admin-socket.ts'
-import { DataDirInUse, isAFile, type OpenedApp, openApp, startDelivery } from '../create.ts'
+import { adminSocketPath, callAdminSocket, pathTooLong, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { DataDirInUse, isAFile, type OpenedApp, openApp, requireNoLostDatabase, startDelivery } from '../create.ts'
 import { VERSION } from '../version.ts'
 import { CommandError, type Operation, type OperationContext } from './operation.ts'
 import { whoOwns } from './owner.ts'
@@ -24,8 +25,8 @@ export interface CallOptions {
   readonly delivers?: boolean
 }
 
-const PATIENCE_MS = seconds(10)
 const RETRY_MS = 100
+const PING_INTERVAL_MS = seconds(1)
 
 /** Gives `use` a way to run operations, and closes behind it what it opened. */
 export async function withData<T>(
@@ -33,7 +34,7 @@ export async function withData<T>(
   use: (call: Call) => Promise<T>,
   options: CallOptions = {},
 ): Promise<T> {
-  const until = systemClock.monotonicMs() + PATIENCE_MS
+  const until = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
   for (;;) {
     if (await isServiceThere(config)) return use(callTo(config))
     if (!options.creates) requireData(config)
@@ -58,26 +59,45 @@ export function requireData({ dataDir }: Config): void {
         `This user may not read the data in ${dataDir}, which belongs to ${whoOwns(dataDir)}; run the command as that user.`,
       )
     }
+    requireNoLostDatabase(dataDir)
     throw new CommandError(
       `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to where it is, or begin with \`tassis accounts create\`.`,
     )
   }
+  requireNoLostDatabase(dataDir)
 }
 
 /** An operation that every service knows and that does nothing. */
 export const PING = 'ping'
 
+const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>
+  callAdminSocket(dataDir, { version: VERSION, operation: PING, input: null }, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
+
 async function isServiceThere({ dataDir }: Config): Promise<boolean> {
-  const reply = await callAdminSocket(dataDir, { version: VERSION, operation: PING, input: null })
+  const reply = await ping(dataDir)
   if (reply.kind === 'refused') throw new CommandError(reply.message)
+  if (reply.kind === 'silent') throw new CommandError(`${notResponding(dataDir)}.`)
   return reply.kind === 'ok'
 }
+
+const notResponding = (dataDir: string): string =>
+  `The service that has ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is stopped, or its disk hangs`
 
 const callTo =
   ({ dataDir }: Config): Call =>
   async <Input, Output>({ name }: Operation<Input, Output>, input: Input): Promise<Output> => {
-    const reply = await callAdminSocket(dataDir, { version: VERSION, operation: name, input })
+    const isOver = new AbortController()
+    const reply = await callAdminSocket(
+      dataDir,
+      { version: VERSION, operation: name, input },
+      abortedWhenSilent(dataDir, isOver.signal),
+    )
+    isOver.abort()
     if (reply.kind === 'ok') return reply.value as Output
+    if (reply.kind === 'silent')
+      throw new CommandError(
+        `${notResponding(dataDir)}; whether it has done what was asked shows when it responds again.`,
+      )
     throw new CommandError(
       reply.kind === 'refused'
         ? reply.message
@@ -85,11 +105,27 @@ const callTo =
     )
   }
 
+/** An operation takes as long as it takes. Aborted when the service does not even answer a ping, until `isOver` is. */
+function abortedWhenSilent(dataDir: string, isOver: AbortSignal): AbortSignal {
+  const silent = new AbortController()
+  const watch = (): void => {
+    systemClock.after(PING_INTERVAL_MS, async () => {
+      if (isOver.aborted) return
+      if ((await ping(dataDir)).kind === 'silent') silent.abort()
+      else watch()
+    })
+  }
+  watch()
+  return silent.signal
+}
+
 function openUnlessInUse(config: Config, isLastTry: boolean): OpenedApp | undefined {
   try {
     // The log is the service's; of a command only what is wrong is worth a line.
     return openApp(config, { log: createLog(config.logLevel === 'silent' ? 'silent' : 'error') })
   } catch (error) {
+    // Another process may hold the database for a moment.
+    if (isLocked(error) && !isLastTry) return undefined
     if (!(error instanceof DataDirInUse)) throw error
     if (adminSocketPath(config.dataDir) === undefined) throw pathTooLong(config.dataDir)
     if (isLastTry) {

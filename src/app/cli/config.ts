@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander'
 import { type Config, type LoadedConfig, loadConfig } from '#platform/config.ts'
-import { callAdminSocket } from '../admin-socket.ts'
+import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { VERSION } from '../version.ts'
 import { operation } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
@@ -22,7 +22,11 @@ export const configOperations = [differing]
 async function differingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
   const shown = settings.filter(({ value }) => value !== SECRET)
   const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
-  const reply = await callAdminSocket(config.dataDir, { version: VERSION, operation: differing.name, input })
+  const reply = await callAdminSocket(
+    config.dataDir,
+    { version: VERSION, operation: differing.name, input },
+    AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
+  )
   // A service that refuses is of another version, which other commands tell.
   const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)

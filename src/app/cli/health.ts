@@ -28,7 +28,9 @@ async function readiness(url: string): Promise<string | undefined> {
     if (response.ok) return undefined
     const body = (await response.json()) as { message?: string }
     return body.message ?? `${url} answers with status ${response.status}; give the TASSIS_HTTP_ADDR of the service.`
-  } catch {
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'TimeoutError')
+      return `The service at ${url} does not respond within ${TIMEOUT_MS / 1000} s.`
     return `No service answers at ${url}; start it with \`tassis serve\`, or give the TASSIS_HTTP_ADDR that it was started with.`
   }
 }

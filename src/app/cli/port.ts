@@ -1,7 +1,8 @@
 /** @module Whether the ports of the service are free, for a sentence that says which line to use when it is not. */
 import { createServer } from 'node:net'
-import { type Config, ConfigError } from '#platform/config.ts'
+import type { Config } from '#platform/config.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
+import { InUseError } from '../create.ts'
 
 /**
  * The error when another program listens on the address of the HTTP API or at the one where mail comes in, else undefined. Listens there for a moment.
@@ -10,7 +11,7 @@ import { parseHostPort } from '#platform/setting-kinds.ts'
 export async function portInUse(
   { httpAddr, inboundAddr }: Pick<Config, 'httpAddr' | 'inboundAddr'>,
   command: string,
-): Promise<ConfigError | undefined> {
+): Promise<InUseError | undefined> {
   for (const [variable, value, low] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
@@ -19,7 +20,7 @@ export async function portInUse(
     if (!address || !(await isInUse(address))) continue
     const { host, port } = address
     const another = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : low}`
-    return new ConfigError(
+    return new InUseError(
       `${variable} is "${value}", but another program uses this port; stop that one, or use another port: \`${variable}=${another} ${command}\`.`,
     )
   }

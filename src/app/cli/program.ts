@@ -4,9 +4,10 @@
  */
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '#platform/config.ts'
-import { storageError } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { isJournal, withPriority } from '#platform/journal.ts'
+import { storageError } from '#platform/storage-errors.ts'
+import { InUseError } from '../create.ts'
 import { fullVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
@@ -143,6 +144,8 @@ export async function runCommandLine(args: readonly string[]): Promise<number> {
 const asError = (text: string): string => (isJournal() ? withPriority('error', text) : text)
 
 function endingOf(error: unknown): { sentence: string; exitCode: number } {
+  // Not the settings are wrong: a supervisor may start it again.
+  if (error instanceof InUseError) return { sentence: printable(error.message), exitCode: 1 }
   if (error instanceof ConfigError) return { sentence: printable(error.message), exitCode: USAGE_EXIT_CODE }
   if (error instanceof AppError || error instanceof CommandError)
     return { sentence: printable(error.message), exitCode: 1 }

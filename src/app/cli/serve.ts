@@ -38,12 +38,16 @@ export async function runService(
   const signalled = Promise.withResolvers<string>()
   let signals = 0
   // Before anything starts, so that a signal in the middle of it is not lost.
+  const starting = new AbortController()
   const onSignal = (signal: string) => {
     if (++signals > 1) process.exit(1)
     signalled.resolve(signal)
+    starting.abort()
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
-  const service = await start(config, command)
+  const service = await start(config, command, starting.signal)
+  // A signal ended the waiting of the start.
+  if (!service) return
   const { log } = service.opened.app
   const onBug = (error: unknown) => {
     // What is in memory can no longer be trusted; what is on disk can.
@@ -80,17 +84,19 @@ export const hostPort = ({ host, port }: { readonly host: string; readonly port:
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
 /** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */
-async function start(config: Config, command: string): Promise<Service> {
+async function start(config: Config, command: string, ending: AbortSignal): Promise<Service | undefined> {
   const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
   const fault = isNew ? await portInUse(config, command) : undefined
   if (fault) throw fault
   try {
     // Loaded here: other commands begin in half the time without it.
     const { startService } = await import('../service.ts')
-    return await startService(config)
+    return await startService(config, {}, ending)
   } catch (error) {
+    if (ending.aborted && error === ending.reason) return undefined
     // A service on the same data has the port as well: that one is the reason to tell.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUse) throw error
-    throw error.message.startsWith('TASSIS_HTTP_ADDR') ? ((await portInUse(config, command)) ?? error) : error
+    const isOfPort = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
+    throw isOfPort ? ((await portInUse(config, command)) ?? error) : error
   }
 }

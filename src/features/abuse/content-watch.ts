@@ -8,6 +8,7 @@ import { prepared } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { mayAsk } from '#platform/llm.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type Opinion, opinionOf } from './content-model.ts'
@@ -167,6 +168,7 @@ function scored(
     const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
     return { parts, score: scoreOf(parts, senderOf(from)) }
   } catch (error) {
+    if (isPassingError(error)) throw error
     // Erased meanwhile, or damaged, which delivery tells.
     app.log.debug({ err: error }, 'an email could not be looked at')
     return undefined

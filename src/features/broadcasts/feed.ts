@@ -4,10 +4,11 @@
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { isStorageTrouble, type Tx, type WriteOptions } from '#platform/db/commit.ts'
+import type { Tx, WriteOptions } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isStorageTrouble } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'

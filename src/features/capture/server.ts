@@ -76,7 +76,15 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
     size: maxMessageBytes,
     maxRecipients: 1,
     closeTimeout: CLOSE_TIMEOUT_MS,
-    onMailFrom: (mailFrom, _session, done) => done(recipientOf(mailFrom) ? null : notOurs()),
+    onMailFrom(mailFrom, _session, done) {
+      let refusal: SmtpReplyError | null
+      try {
+        refusal = recipientOf(mailFrom) ? null : notOurs()
+      } catch (error) {
+        refusal = replyTo(error)
+      }
+      done(refusal)
+    },
     onData(stream, session, done) {
       collect(stream, (raw) => {
         const saved = raw ? save(session, raw) : Promise.reject(tooLarge(maxMessageBytes))

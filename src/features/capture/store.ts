@@ -146,12 +146,17 @@ export class CaptureStore {
     this.path = join(options.dataDir, 'capture.db')
     this.#options = options
     this.db = openDatabase(this.path)
-    this.db.run(SCHEMA)
-    const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
-    if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
-    this.db.run(OWNER_INDEX)
-    this.committer = new Committer(this.db, this.path, options.committerOptions)
-    for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#add(ownerId, storedBytes)
+    try {
+      this.db.run(SCHEMA)
+      const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
+      if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
+      this.db.run(OWNER_INDEX)
+      for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#add(ownerId, storedBytes)
+      this.committer = new Committer(this.db, this.path, options.committerOptions)
+    } catch (error) {
+      this.db.close()
+      throw error
+    }
   }
 
   /**

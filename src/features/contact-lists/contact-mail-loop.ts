@@ -6,12 +6,12 @@
  */
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { isStorageTrouble } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isStorageTrouble, publicReason } from '#platform/storage-errors.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { audit, systemActor } from '../audit-logs/audit.ts'
 import { type ContactMailKind, contactMailCode, contactMailKind } from './contact-mails.ts'
@@ -201,7 +201,7 @@ export function startContactMails(app: App): DueLoop {
       await app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
       return
     }
-    const message = error instanceof Error ? error.message : String(error)
+    const message = publicReason(error)
     const isTold = told.take(String(mail.accountId), 1, TOLD_FAILURES).ok
     if (isTold)
       log.warn({ contact: mail.contactId, kind: mail.kind, reason: message }, 'an email to a contact was given up')

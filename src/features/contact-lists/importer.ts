@@ -3,10 +3,11 @@
  * ends, no line is skipped and none is done twice. Imports of different accounts take turns.
  */
 import type { App } from '#features/app.ts'
-import { isStorageTrouble, type Tx } from '#platform/db/commit.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isStorageTrouble } from '#platform/storage-errors.ts'
 import { storeWithinPlan } from '../accounts/limits.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { type ContactList, listById } from '../contacts/lists.ts'

@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import type { Clock, Timer } from '#platform/clock.ts'
+import { canOpenDescriptor } from '#platform/descriptors.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
@@ -19,7 +20,7 @@ export interface Connection {
 
 export type Opened =
   | { readonly kind: 'open'; readonly connection: Connection }
-  | Extract<AttemptResult, { kind: 'unreachable' }>
+  | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
 
 interface IdleConnection {
   readonly connection: Connection
@@ -119,6 +120,8 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
         if (index < from) continue
         const opened = await openAddress(route, host, address, signal)
         if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
+        if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
+          return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
         last = unreachable(opened, host, address, route)
         if (signal.aborted) return { ...last, next: index + 1 }
       }

@@ -40,7 +40,7 @@ export interface HandsOptions {
 
 /** Wait after the database refused a claim or an outcome, for example because the disk is full. */
 export const STORAGE_RETRY_MS = seconds(1)
-const STORAGE_RELEASE_MS = seconds(30)
+const STORAGE_RELEASE_MS = seconds(10)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
 

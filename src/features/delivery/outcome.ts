@@ -113,6 +113,7 @@ export function judge(result: AttemptResult): Verdict {
       return result
     case 'aborted':
     case 'dropped':
+    case 'postponed':
       return { kind: 'released' }
   }
 }

@@ -97,10 +97,12 @@ export type AttemptResult =
       /** The session could not be made because TLS was demanded. */
       readonly tlsDemanded: boolean
     }
-  /** Our own fault: composing or signing threw. */
-  | { readonly kind: 'broken'; readonly message: string }
   /** A body or attachment is not in the content store. */
   | { readonly kind: 'content_missing' }
+  /** Our own fault: composing or signing threw. `detail` is for the log: it may name paths. */
+  | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
+  /** The disk or this machine failed in a way that passes, before the message began. */
+  | { readonly kind: 'postponed'; readonly detail: string }
   /** Never began: the Worker drained, or nobody let in the message before it at the same site. */
   | { readonly kind: 'dropped' }
 

@@ -9,6 +9,8 @@ import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingPart } from '#platform/content/read.ts'
+import { canOpenDescriptor } from '#platform/descriptors.ts'
+import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
@@ -205,6 +207,10 @@ export class DeliveryScheduler {
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         const routed = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
+        if (routed.kind === 'temporary' && !canOpenDescriptor()) {
+          log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
+          return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        }
         const claiming =
           routed.kind === 'route' ? this.#handOut(lane, routed.route) : this.#settleUnrouted(lane, routed)
         this.#claiming.add(claiming)
@@ -307,7 +313,8 @@ export class DeliveryScheduler {
         this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
       else this.#memoryQueue.enter(hand, built)
     } catch (error) {
-      this.#failUnbuilt(hand, error)
+      if (isPassingError(error)) this.#postpone(hand, error)
+      else this.#failUnbuilt(hand, error)
     }
   }
 
@@ -323,11 +330,7 @@ export class DeliveryScheduler {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
       if (error instanceof MissingPart) return this.#holdWithoutContent(hand)
-      this.#app.log.warn(
-        { err: error, recipient: hand.recipientId },
-        'an email could not be rendered; it is tried again',
-      )
-      void this.#hands.settle(hand, { kind: 'released' }, undefined)
+      this.#postpone(hand, error)
     }
   }
 
@@ -336,10 +339,15 @@ export class DeliveryScheduler {
     void this.#hands.settle(hand, { kind: 'content_missing' }, undefined)
   }
 
+  /** What may work later goes back into the queue without an attempt. */
+  #postpone(hand: Hand, error: unknown): void {
+    this.#app.log.warn({ err: error, recipient: hand.recipientId }, 'delivery postponed: cannot prepare the message')
+    void this.#hands.settle(hand, { kind: 'released' }, undefined)
+  }
+
   #failUnbuilt(hand: Hand, error: unknown): void {
-    const reason = (error instanceof Error ? error.message : String(error))
-      .slice(0, MOST_REASON_CHARACTERS)
-      .toWellFormed()
+    this.#app.log.error({ err: error, recipient: hand.recipientId }, 'the message could not be made')
+    const reason = publicReason(error).slice(0, MOST_REASON_CHARACTERS).toWellFormed()
     void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
   }
 
@@ -356,6 +364,10 @@ export class DeliveryScheduler {
     if (result.kind === 'unreachable') this.#sites.rest(site, result.failure.message)
     const verdict = judge(result)
     this.#logAttempt(hand, verdict, session)
+    if (result.kind === 'postponed')
+      this.#app.log.warn({ recipient: hand.recipientId, reason: result.detail }, 'delivery postponed')
+    if (result.kind === 'broken')
+      this.#app.log.error({ recipient: hand.recipientId, reason: result.detail }, 'the message could not be made')
     void this.#hands.settle(hand, verdict, session)
   }
 

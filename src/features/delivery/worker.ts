@@ -7,6 +7,7 @@ import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingPart } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
+import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
@@ -103,9 +104,16 @@ async function start({ job, owner, isBulk }: Extract<ToWorker, { type: 'start' }
     line.push(owner, { job, message })
     serve(job.route.site, site)
   } catch (error) {
-    if (error instanceof MissingPart) end(job, { kind: 'content_missing' })
-    else end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+    end(job, ownFailure(error))
   }
+}
+
+function ownFailure(error: unknown): AttemptResult {
+  if (error instanceof MissingPart) return { kind: 'content_missing' }
+  const detail = error instanceof Error ? error.message : String(error)
+  return isPassingError(error)
+    ? { kind: 'postponed', detail }
+    : { kind: 'broken', message: publicReason(error), detail }
 }
 
 /** Undefined when nothing is to be sent any more. */
@@ -153,9 +161,10 @@ async function run(name: string, site: Site, job: DeliverJob, message: readonly 
     })
     end(job, result, session)
     // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable') for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
+    if (result.kind === 'unreachable' || result.kind === 'postponed')
+      for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
-    end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
+    end(job, ownFailure(error))
   } finally {
     attempts.delete(job.recipientId)
     site.running--

@@ -9,8 +9,7 @@ import { systemClock } from '#platform/clock.ts'
 import { slicesOfFrames } from '#platform/content/frames.ts'
 import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
-import { isStorageTrouble } from '#platform/db/commit.ts'
-import { isDatabaseDamage } from '#platform/db/damage.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { feedbackReportOf } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
@@ -97,7 +96,7 @@ class StorageFailure extends Error {
     super(textOf(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
     // A disk that fails or has no room says nothing of the message; a file that is missing or damaged does.
-    this.isOfRaw = isReading && (isDatabaseDamage(error) || !isStorageTrouble(error))
+    this.isOfRaw = isReading && !isPassingError(error)
   }
 }
 

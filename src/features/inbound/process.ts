@@ -9,9 +9,8 @@
 import type { App } from '#features/app.ts'
 import type { Destination, Envelope, Received, Refusal } from '#features/received.ts'
 import type { Timer } from '#platform/clock.ts'
-import { isStorageTrouble } from '#platform/db/commit.ts'
-import { isDatabaseDamage } from '#platform/db/damage.ts'
 import type { Owner } from '#platform/queue/fair-queue.ts'
+import { isPassingError, isStorageTrouble } from '#platform/storage-errors.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { startOf } from '#protocols/mime/source.ts'
@@ -485,7 +484,7 @@ export class InboundProcessor {
       if (deathsAlone(receipt) < MAX_DEATHS_OVER_HEADER)
         return parseHeader(startOf({ slices: () => this.#app.rawMail.slices(rawRef) }, MAX_HEADER_BYTES), { mailFrom })
     } catch (error) {
-      if (isStorageTrouble(error) && !isDatabaseDamage(error)) throw error
+      if (isPassingError(error)) throw error
       this.#app.log.warn({ err: error, receipt: receipt.id }, 'the header of a received message cannot be read')
     }
     return parseHeader(new Uint8Array(), { mailFrom })

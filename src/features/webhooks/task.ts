@@ -5,8 +5,8 @@
 import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { isStorageTrouble } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
@@ -168,7 +168,7 @@ export class Tasks {
         return body
       } catch (error) {
         const isLast = tries >= MOST_TRIES || this.#isStopping
-        const isGivenUp = isLast && !mayPass(error)
+        const isGivenUp = isLast && !isPassingError(error)
         const what = isGivenUp ? 'it is given up' : 'it is tried again'
         this.#app.log.error(
           { err: error, webhook: lane.webhook.id },
@@ -236,10 +236,6 @@ const triedOf = (task: Task): Tried =>
         attempts: task.delivery.attempts,
         isTest: task.delivery.event === TEST_EVENT,
       }
-
-/** Whether a read may succeed later: a database that is locked or a disk that fails for a moment, too many open files. A damaged file stays so. */
-const mayPass = (error: unknown): boolean =>
-  isStorageTrouble(error) && !(error instanceof SQLiteError && /^SQLITE_(?:CORRUPT|NOTADB)/.test(error.code ?? ''))
 
 /** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
 const isOfContent = (error: unknown): boolean =>

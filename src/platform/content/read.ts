@@ -2,10 +2,10 @@
  * @module Reads content parts. Used by the main thread and, over read-only connections of their own, by the delivery and parse Workers.
  */
 import type { Database } from 'bun:sqlite'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDatabaseDamage } from '../db/damage.ts'
-import { openReadOnly, prepared } from '../db/open.ts'
+import { MAIN_THREAD_BUSY_MS, openReadOnly, prepared } from '../db/open.ts'
 import { slicesOfFrames } from './frames.ts'
 import { DamagedPart, decompressed, MissingPart } from './missing.ts'
 
@@ -70,11 +70,11 @@ export function createContentReader(folder: string): ContentReader {
   const open = (month: number): Database => {
     const path = join(folder, `${monthName(month)}.db`)
     // Asked each time: the month may have been dropped, and a connection that is still open would keep its place on the disk.
-    if (!existsSync(path)) {
+    if (!isThere(path)) {
       release(month)
       throw new MissingPart()
     }
-    const db = months.get(month) ?? openReadOnly(path)
+    const db = months.get(month) ?? openReadOnly(path, MAIN_THREAD_BUSY_MS)
     months.set(month, db)
     return db
   }
@@ -105,7 +105,7 @@ export function createContentReader(folder: string): ContentReader {
     slices(ref, skipBytes = 0) {
       const found = find(ref)
       if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
-      if (!existsSync(found)) throw new MissingPart()
+      if (!isThere(found)) throw new MissingPart()
       return slicesOfFrames(found, skipBytes)
     },
     has(ref) {
@@ -113,7 +113,7 @@ export function createContentReader(folder: string): ContentReader {
       try {
         const row = sql(open(month)).head.get(idOfRef(ref))
         if (!row || row.encoding === ENCODING.gone) return false
-        return row.encoding !== ENCODING.file || existsSync(partFile(folder, month, row.hash))
+        return row.encoding !== ENCODING.file || isThere(partFile(folder, month, row.hash))
       } catch (error) {
         if (error instanceof MissingPart || isDatabaseDamage(error)) return false
         throw error
@@ -125,6 +125,9 @@ export function createContentReader(folder: string): ContentReader {
     },
   }
 }
+
+/** Throws when the disk does not say: what cannot be looked at is not missing. */
+const isThere = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
 function fileOf(path: string): Uint8Array<ArrayBuffer> {
   try {

@@ -8,9 +8,10 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
-import { type Committer, type CommitterOptions, storageError, type WriteOptions } from '../db/commit.ts'
+import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepared } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
+import { storageError } from '../storage-errors.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
 import { framesOf, type PackedPart, packed } from './pack.ts'
@@ -83,7 +84,10 @@ export class ContentStore {
   readonly #filling = new Map<string, number>()
 
   /** @param folder made when it is missing */
-  constructor(folder: string, options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs'> } = {}) {
+  constructor(
+    folder: string,
+    options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'> } = {},
+  ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
     this.#months = createMonths(folder, options)

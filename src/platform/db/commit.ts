@@ -3,6 +3,8 @@
  * resolve only when the WAL that holds them is synced to disk. The event loop never waits for the disk: the sync runs in the thread pool while
  * the next group gathers. No transaction is ever held across anything asynchronous: write functions are synchronous, by type.
  *
+ * While another process holds the database, writes wait without holding the event loop, and get 503 after some seconds.
+ *
  * Part of the disk is reserved: `write` is refused when it would touch that, so that `writeFromReserve` can always finish what was accepted, and delete.
  */
 import type { Database } from 'bun:sqlite'
@@ -11,7 +13,8 @@ import { type Clock, systemClock } from '../clock.ts'
 import type { DiskGuard } from '../disk.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
-import { MiB } from '../units.ts'
+import { isLocked, storageError } from '../storage-errors.ts'
+import { MiB, seconds } from '../units.ts'
 import { type NotAPromise, prepared } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
@@ -35,7 +38,7 @@ export interface WriteOptions {
 
 export interface CommitterOptions {
   /** By which writes are measured. */
-  readonly clock?: Pick<Clock, 'monotonicMs'>
+  readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'>
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
@@ -81,6 +84,11 @@ const AMPLE_BYTES = 256 * MiB
 const SERVICE: Owner = ''
 /** The service writes for all owners, so it has the turns of so many, or of all that wait. */
 const MIN_SERVICE_SHARES = 4
+/** How long writes wait while another process holds the database: a client that waits longer has given up. */
+const MAX_LOCK_WAIT_MS = seconds(5)
+const LOCK_RETRY_MS = 50
+/** What a supervisor needs to start the service again, about. */
+const RESTART_SECONDS = 10
 /** So that writes which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01
 
@@ -102,7 +110,7 @@ export class Committer {
   readonly #walFd: number
   readonly #unregister: (() => void) | undefined
   #walBytes = 0
-  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #clock: Pick<Clock, 'monotonicMs' | 'sleep'>
   readonly #queue = new FairQueue<Entry>()
   #alone: Alone[] = []
   #fileFd: number | undefined
@@ -117,6 +125,8 @@ export class Committer {
   #pagesBefore = 0
   #pageBytes: number | undefined
   #broken: Error | undefined
+  /** Since when another process has held the database; undefined: it does not. */
+  #lockedSinceMs: number | undefined
 
   /** @param path of the database file, already in WAL mode with its `-wal` file made */
   constructor(db: Database, path: string, options: CommitterOptions = {}) {
@@ -131,8 +141,9 @@ export class Committer {
 
   /**
    * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`. Writes of one owner run in the order in which
-   * they came.
+   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`;
+   * other passing trouble, such as a lock of another process, with 503 `storage_unavailable`. Writes of one owner run in
+   * the order in which they came.
    */
   write<T>(run: (tx: Tx) => NotAPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
@@ -244,6 +255,10 @@ export class Committer {
       while (this.#held) await this.#held
       if (this.#alone.length > 0) await this.#runAlone()
       if (this.#queue.size === 0) continue
+      if (!this.#begin()) {
+        if (this.#lockedSinceMs !== undefined) await this.#clock.sleep(LOCK_RETRY_MS)
+        continue
+      }
       const deltas = new Map<string, number>()
       const group = this.#runGroup(deltas)
       this.#measureWal()
@@ -303,12 +318,32 @@ export class Committer {
     }
   }
 
-  /** Runs one transaction over the head of the queue; rejects the failed entries and returns the committed ones, to be synced. */
+  /**
+   * Begins a transaction. False: it could not. Then the queue waits for the process that holds the database, with
+   * `#lockedSinceMs` set, or was rejected, because that has lasted too long or something else is wrong.
+   */
+  #begin(): boolean {
+    try {
+      sql(this.db).begin.run()
+      this.#lockedSinceMs = undefined
+      return true
+    } catch (error) {
+      const nowMs = this.#clock.monotonicMs()
+      if (isLocked(error)) {
+        this.#lockedSinceMs ??= nowMs
+        if (nowMs - this.#lockedSinceMs < MAX_LOCK_WAIT_MS) return false
+      }
+      this.#lockedSinceMs = undefined
+      for (const entry of this.#queue.remove(() => true)) entry.reject(storageError(error))
+      return false
+    }
+  }
+
+  /** Runs the head of the queue and commits; rejects the failed entries and returns the committed ones, to be synced. */
   #runGroup(deltas: Map<string, number>): Entry[] {
     const statements = sql(this.db)
     const taken: Entry[] = []
     try {
-      statements.begin.run()
       this.#isTight = this.#options.disk?.hasRoomFor(AMPLE_BYTES) === false
       if (this.#isTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
@@ -330,9 +365,7 @@ export class Committer {
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
       // Nothing of the group is kept: whoever had not failed by itself fails with it.
-      for (const entry of taken.length > 0 ? taken : this.#queue.remove(() => true)) {
-        entry.reject(entry.failed ? storageError(entry.error) : storageError(error))
-      }
+      for (const entry of taken) entry.reject(storageError(entry.failed ? entry.error : error))
       return []
     }
     for (const entry of taken) if (entry.failed) entry.reject(storageError(entry.error))
@@ -379,10 +412,10 @@ export class Committer {
 
   #break(error: Error, group: Entry[]): void {
     this.#broken = new AppError(
-      500,
+      503,
       'storage_failed',
-      'The server cannot store anything; its operator has to restart it.',
-      { cause: error },
+      'The server cannot store anything and ends; try again when it has been started again.',
+      { cause: error, retryAfterSeconds: RESTART_SECONDS },
     )
     for (const entry of group) entry.reject(this.#broken)
     this.#options.onBroken?.(error)
@@ -413,22 +446,4 @@ export class Committer {
       this.#checkpointing = undefined
     }
   }
-}
-
-/** SQLite's ways to say that the disk is full, as the client's 507. Other errors stay as they are. */
-export function storageError(error: unknown): unknown {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-  return code === 'SQLITE_FULL' || code.startsWith('SQLITE_IOERR') || code === 'ENOSPC' || code === 'EDQUOT'
-    ? insufficientStorage(error)
-    : error
-}
-
-/** Whether a failure is the disk's or the database's, so that whatever else is to be stored now fails as well. */
-export function isStorageTrouble(error: unknown): boolean {
-  if (error instanceof AppError) return error.code === 'insufficient_storage' || error.code === 'storage_failed'
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-  return (
-    /^SQLITE_(?:BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|CORRUPT|NOTADB)/.test(code) ||
-    /^E(?:NOSPC|DQUOT|IO|ROFS|MFILE|NFILE|ACCES)$/.test(code)
-  )
 }

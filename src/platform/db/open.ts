@@ -6,9 +6,29 @@ import { Database, type Statement } from 'bun:sqlite'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 
+/**
+ * How long the event loop may stand still for a lock of another process. Readers meet none in WAL mode, but for moments
+ * of opening and recovery; writers wait in the Committer.
+ */
+export const MAIN_THREAD_BUSY_MS = 10
+const WORKER_BUSY_MS = 5000
+
 /** Opens (and makes) a database for writing. Only the process that owns the data directory may call it. */
 export function openDatabase(path: string): Database {
   const db = new Database(path, { create: true, readwrite: true, strict: true, safeIntegers: false })
+  try {
+    prepareForWriting(db)
+    syncDirectory(dirname(path))
+    return db
+  } catch (error) {
+    // It is opened again when the trouble is over.
+    db.close()
+    throw error
+  }
+}
+
+function prepareForWriting(db: Database): void {
+  db.run(`PRAGMA busy_timeout = ${MAIN_THREAD_BUSY_MS}`)
   // Only takes effect before the first table; incremental vacuum later gives space back after retention.
   db.run('PRAGMA auto_vacuum = INCREMENTAL')
   db.run('PRAGMA journal_mode = WAL')
@@ -17,19 +37,16 @@ export function openDatabase(path: string): Database {
   db.run('PRAGMA foreign_keys = ON')
   // What is deleted is overwritten, pages that become free as well; `scrub.ts` does the rest.
   db.run('PRAGMA secure_delete = ON')
-  db.run('PRAGMA busy_timeout = 5000')
   db.run('PRAGMA temp_store = MEMORY')
   db.run('PRAGMA cache_size = -16384')
   // The first write makes the WAL; its directory entry must survive a power cut as well.
   db.run('PRAGMA user_version = 1')
-  syncDirectory(dirname(path))
-  return db
 }
 
-/** A read-only connection, for Workers and reports. */
-export function openReadOnly(path: string): Database {
+/** A read-only connection, for Workers and reports; `busyMs` is how long it may wait for a lock of another process. */
+export function openReadOnly(path: string, busyMs = WORKER_BUSY_MS): Database {
   const db = new Database(path, { readonly: true, strict: true })
-  db.run('PRAGMA busy_timeout = 5000')
+  db.run(`PRAGMA busy_timeout = ${busyMs}`)
   db.run('PRAGMA cache_size = -4096')
   return db
 }

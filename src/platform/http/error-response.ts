@@ -3,6 +3,7 @@
  * the client and the cause for the log, under the same request id.
  */
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
+import { storageError } from '../storage-errors.ts'
 
 /** Flat and nested at once, because some clients read the one and some the other. */
 export interface ErrorBody {
@@ -104,6 +105,8 @@ export function toAppError(thrown: unknown, notFound: () => AppError): { error: 
   if (code === 'NOT_FOUND') return { error: notFound(), isLogged: false }
   // Elysia wraps what its hooks throw.
   if (cause instanceof AppError) return toAppError(cause, notFound)
+  const storage = storageError(thrown)
+  if (storage instanceof AppError) return { error: storage, isLogged: true }
   // The original holds the whole value, which may be a secret that is shown only once; it must not reach the log.
   const reason =
     code === 'VALIDATION'

@@ -17,6 +17,8 @@ export type ExchangeResult =
   | { readonly kind: 'response'; readonly response: Response }
   | { readonly kind: 'silent' }
   | { readonly kind: 'broken' }
+  /** Not even asked: this process has too many open files. */
+  | { readonly kind: 'unasked' }
 
 export interface ExchangeOptions {
   readonly clock: Clock
@@ -43,7 +45,7 @@ function overUdp(server: Server, question: Question, edns: boolean, options: Exc
     // A socket a query: the port, chosen by the system, is half of what a forger has to guess (RFC 5452 §9.2).
     const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
     const finish = ending(options, resolve, () => socket.close())
-    socket.on('error', () => finish({ kind: 'broken' }))
+    socket.on('error', (error) => finish({ kind: isExhausted(error) ? 'unasked' : 'broken' }))
     socket.on('message', (bytes) => {
       const read = decodeResponse(bytes, question, id)
       if (read.kind === 'other') return
@@ -85,6 +87,8 @@ function overTcp(server: Server, question: Question, options: ExchangeOptions): 
     })
   })
 }
+
+const isExhausted = (error: Error): boolean => 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
 
 interface Ending {
   (result: ExchangeResult): void

@@ -117,19 +117,20 @@ export function createResolver(options: ResolverOptions): DnsClient {
     )
 
   /** The first usable answer of any server, else the failure that says most. */
-  async function ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout'> {
+  async function ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
     let worth = new Set(servers)
-    let failure: 'servfail' | 'refused' | 'timeout' = 'timeout'
+    let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
     for (let round = 0; round < attempts && worth.size > 0; round++) {
       for (const server of worth) {
         const result = await askServer(server, question)
+        if (result.kind === 'unasked') failure = 'unasked'
         if (result.kind !== 'response') continue
         const { rcode } = result.response
         if (rcode === 'noerror' || rcode === 'nxdomain') return result.response
         // A server that has said so once says so again: only silence is worth a second round.
         worth = new Set([...worth].filter((s) => s !== server))
         if (rcode !== 'refused') failure = 'servfail'
-        else if (failure === 'timeout') failure = 'refused'
+        else if (failure === 'timeout' || failure === 'unasked') failure = 'refused'
       }
     }
     return failure
@@ -145,6 +146,8 @@ export function createResolver(options: ResolverOptions): DnsClient {
     const seen = new Set([name])
     for (;;) {
       const response = await ask({ name, type: question.type })
+      // Says nothing of the servers, and may work in a moment.
+      if (response === 'unasked') return looked({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return looked({ kind: response }, FAILURE_TTL_SECONDS)
       const asked = name
       for (;;) {

@@ -3,7 +3,7 @@ import type { Engagement } from '#features/tracking/engage.ts'
 import { createRecorder, MOST_WAITING } from '#features/tracking/recorder.ts'
 import { ManualClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
-import { minutes } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 
 const CLICK: Engagement = {
   recipient: { account: 1, recipientId: 1, day: 1 },
@@ -20,10 +20,13 @@ const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resol
 function createSlowRecorder() {
   const clock = new ManualClock()
   const lines: string[] = []
-  const writes: { end(): void; fail(): void }[] = []
+  const writes: { end(): void; fail(error?: Error): void }[] = []
   const write = <T>(): Promise<T> =>
     new Promise((resolve, reject) =>
-      writes.push({ end: () => resolve(undefined as T), fail: () => reject(new Error('the disk is full')) }),
+      writes.push({
+        end: () => resolve(undefined as T),
+        fail: (error = new Error('the row is wrong')) => reject(error),
+      }),
     )
   const log = createLog('error', { write: (line) => void lines.push(line) })
   const keep = createRecorder({ commit: { write }, clock, log, eventTime: () => clock.now() })
@@ -65,4 +68,22 @@ test('writes that fail are told once a minute, with their number, and make room 
   recorder.writes[0]?.fail()
   await settled()
   expect(recorder.losses()).toEqual([1, 10_000])
+})
+
+test('a write that a locked database refuses is made again, for a minute', async () => {
+  const recorder = createSlowRecorder()
+  const locked = () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
+  recorder.keep()
+  for (let tries = 1; tries < 6; tries++) {
+    recorder.writes.at(-1)?.fail(locked())
+    await settled()
+    expect(recorder.writes).toHaveLength(tries)
+    recorder.clock.advance(seconds(10))
+    await settled()
+    expect(recorder.writes).toHaveLength(tries + 1)
+  }
+  expect(recorder.losses()).toEqual([])
+  recorder.writes.at(-1)?.fail(locked())
+  await settled()
+  expect([recorder.writes.length, recorder.losses()]).toEqual([6, [1]])
 })

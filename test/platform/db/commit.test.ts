@@ -1,5 +1,5 @@
 /** @module Group commit against a real database file: what a group does when one of its writes, the disk, or the sync fails. */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,6 +12,7 @@ import { createDiskGuard } from '#platform/disk.ts'
 import { AppError } from '#platform/errors.ts'
 import { createLog } from '#platform/log.ts'
 import { MiB } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
 
 let folder = ''
 let opened: Committer[] = []
@@ -290,7 +291,7 @@ describe('a failed sync', () => {
     const second = await outcomes([add(committer, 'later')])
     expect({ kept: [...first.kept, ...second.kept], codes: new Set([...first.refused, ...second.refused]) }).toEqual({
       kept: [],
-      codes: new Set(['500 storage_failed']),
+      codes: new Set(['503 storage_failed']),
     })
     expect({ told: told.length, after }).toEqual({ told: 1, after: [] })
   })
@@ -393,5 +394,57 @@ describe('the reserve of the disk', () => {
     free = MiB
     clock.advance(1000)
     expect((await outcomes([add(committer, 'later')])).kept).toEqual(['later'])
+  })
+})
+
+describe('a database that another process holds', () => {
+  /** Takes the write lock as another process does: over a connection of its own. */
+  const lock = (): { release(): void } => {
+    const other = new Database(join(folder, 'test.db'))
+    other.run('BEGIN IMMEDIATE')
+    return {
+      release() {
+        other.run('ROLLBACK')
+        other.close()
+      },
+    }
+  }
+
+  test('makes writes wait without the event loop, and they are kept when it is let go', async () => {
+    const committer = openCommitter()
+    const other = lock()
+    const written = [add(committer, 'one'), add(committer, 'two')]
+    let longestMs = 0
+    for (let turns = 0, last = performance.now(); turns < 200; turns++) {
+      await Bun.sleep(1)
+      longestMs = Math.max(longestMs, performance.now() - last)
+      last = performance.now()
+    }
+    // With the lock waited for by SQLite it is five seconds.
+    expect(longestMs).toBeLessThan(1000)
+    expect(bodies(committer.db)).toEqual([])
+    other.release()
+    expect(await Promise.all(written)).toEqual(['one', 'two'])
+    expect(bodies(committer.db)).toEqual(['one', 'two'])
+  })
+
+  test('refuses writes with 503 storage_unavailable after some seconds, and takes those that come later', async () => {
+    const clock = new ManualClock(0)
+    const committer = openCommitter({ clock })
+    const other = lock()
+    const refused = outcomes([add(committer, 'one'), committer.writeFromReserve(() => 'two')])
+    await eventually(async () => {
+      clock.advance(50)
+      return Promise.race([refused.then(() => true), Bun.sleep(1).then(() => false)])
+    })
+    expect(await refused).toEqual({ kept: [], refused: ['503 storage_unavailable', '503 storage_unavailable'] })
+    expect(clock.now()).toBeGreaterThanOrEqual(5000)
+    const later = add(committer, 'later')
+    other.release()
+    await eventually(async () => {
+      clock.advance(50)
+      return Promise.race([later.then(() => true), Bun.sleep(1).then(() => false)])
+    })
+    expect(bodies(committer.db)).toEqual(['later'])
   })
 })

@@ -1,0 +1,141 @@
+/**
+ * @module A start that meets trouble which passes, such as a full disk, a locked database or too many open files, waits
+ * and tries again instead of ending. Until the database is open, the HTTP address answers 503 with the reason. The
+ * ballast, a file that the service keeps in the data directory, is given up for it: a full disk then still has what
+ * SQLite needs to open and read.
+ */
+import { rmSync, statfsSync, statSync } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { DiskGuard } from '#platform/disk.ts'
+import { AppError } from '#platform/errors.ts'
+import { errorResponse } from '#platform/http/error-response.ts'
+import { formatUuid, newUuid, randomBytes } from '#platform/ids.ts'
+import type { Log } from '#platform/log.ts'
+import { parseHostPort } from '#platform/setting-kinds.ts'
+import { isDiskFull, isLocked, isPassingError } from '#platform/storage-errors.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
+import { DataDirInUse } from './create.ts'
+
+export interface StartOptions {
+  readonly config: Config
+  readonly clock: Clock
+  readonly log: Log
+  /** Ends the waiting: the start then rejects with its reason. */
+  readonly ending: AbortSignal
+}
+
+const FIRST_RETRY_MS = 250
+const MAX_RETRY_MS = seconds(10)
+const LOG_INTERVAL_MS = minutes(1)
+const RETRY_AFTER_SECONDS = 10
+
+/**
+ * Runs a step of the start until it works. Rejects with an error that does not pass, and with the reason of `ending`.
+ * @param step what it needs undone when it fails, it undoes itself
+ * @param isListening whether HTTP is answered already; else it is answered with 503 here
+ */
+export async function startWhenPossible<T>(
+  step: () => T | Promise<T>,
+  { config, clock, log, ending }: StartOptions,
+  { isListening }: { readonly isListening: boolean },
+): Promise<T> {
+  const ended = new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }))
+  let stopWaitingServer: (() => Promise<void>) | undefined
+  let retryMs = FIRST_RETRY_MS
+  let loggedAtMs = Number.NEGATIVE_INFINITY
+  try {
+    for (;;) {
+      ending.throwIfAborted()
+      try {
+        return await step()
+      } catch (error) {
+        // A command may have the data directory for a moment, while the service waits.
+        const isOfCommand = error instanceof DataDirInUse && loggedAtMs > Number.NEGATIVE_INFINITY
+        if (!isPassingError(error) && !isOfCommand) throw error
+        if (dropBallast(config.dataDir)) {
+          log.error({ err: error }, 'the disk is full at the start; the ballast file was given up for it')
+          continue
+        }
+        if (clock.monotonicMs() - loggedAtMs >= LOG_INTERVAL_MS) {
+          loggedAtMs = clock.monotonicMs()
+          log.error({ err: error }, `the service cannot start yet: ${reasonOf(error)}; it tries again by itself`)
+        }
+        if (!isListening) stopWaitingServer ??= answerNotReady(config, reasonOf(error))
+      }
+      await Promise.race([clock.sleep(retryMs), ended])
+      retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
+    }
+  } finally {
+    await stopWaitingServer?.()
+  }
+}
+
+/** Also part of what /readyz says, so without paths. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof AppError ? (error.cause ?? error) : error
+  if (isDiskFull(error)) return 'the disk is full'
+  return isLocked(cause) || error instanceof DataDirInUse
+    ? 'another process holds the database'
+    : 'the disk or the system fails'
+}
+
+/** Answers at the HTTP address while there is no database: alive, but not ready. Returns the function that ends it. */
+function answerNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
+  const address = parseHostPort(httpAddr)
+  if (!address || address.port === 0) return undefined
+  const error = new AppError(503, 'not_ready', `The service cannot start yet: ${reason}.`, {
+    details: [{ field: 'database', message: `cannot be opened: ${reason}` }],
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
+  try {
+    const server = Bun.serve({
+      hostname: address.host,
+      port: address.port,
+      development: false,
+      fetch: (request) =>
+        new URL(request.url).pathname === '/healthz'
+          ? Response.json({ status: 'ok' })
+          : errorResponse(error, formatUuid(newUuid())),
+    })
+    return () => server.stop(true)
+  } catch {
+    // Whatever keeps the address is told when the service itself wants it.
+    return undefined
+  }
+}
+
+const BALLAST_BYTES = 4 * MiB
+
+const ballastPath = (dataDir: string): string => join(dataDir, 'ballast')
+
+/** Gives the ballast up when the disk is full. False: it is not, or there is none. */
+function dropBallast(dataDir: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dataDir)
+    if (bavail * bsize >= BALLAST_BYTES || !statSync(ballastPath(dataDir), { throwIfNoEntry: false })) return false
+    rmSync(ballastPath(dataDir))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Puts the ballast back when the disk has room for it. Random bytes, which no file system can compress. */
+export async function keepBallast(dataDir: string, disk: DiskGuard): Promise<void> {
+  const path = ballastPath(dataDir)
+  if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return
+  if ((await disk.isLow()) || !disk.hasRoomFor(2 * BALLAST_BYTES)) return
+  const file = await open(path, 'w', 0o600)
+  try {
+    await file.writeFile(randomBytes(BALLAST_BYTES))
+    await file.sync()
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error
+  } finally {
+    await file.close()
+  }
+}

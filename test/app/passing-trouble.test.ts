@@ -1,0 +1,340 @@
+/**
+ * @module What passes is not made final: a service as a process of its own, while another process holds its database, while it has no descriptors left,
+ * and started on a disk that is full.
+ */
+import { Database } from 'bun:sqlite'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+
+setDefaultTimeout(120_000)
+
+const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'It works.' }
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string | null
+  // biome-ignore lint/suspicious/noExplicitAny: the tests look at what they know is there
+  readonly body: any
+}
+
+const apiOf =
+  (url: string, key: string) =>
+  async (method: string, path: string, body?: object): Promise<Answer> => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() }
+  }
+
+interface Balances {
+  readonly ok: boolean
+  readonly balances: readonly { readonly accepted: number; readonly sent: number; readonly open: number }[]
+}
+
+/** All mail that was accepted is sent, and nothing else became of any. */
+const allSent = async (settings: Settings, accepted: number): Promise<boolean> => {
+  const { ok, balances } = await tassisJson<Balances>(['check'], settings)
+  expect(ok).toBe(true)
+  expect(balances[0]).toMatchObject({ accepted })
+  return balances[0]?.sent === accepted
+}
+
+/** The longest that a request to a page without a database took while `work` ran. */
+async function longestAnswerMs(url: string, work: Promise<unknown>): Promise<number> {
+  let isOver = false
+  void work.finally(() => {
+    isOver = true
+  })
+  let longestMs = 0
+  while (!isOver) {
+    const beganMs = performance.now()
+    await (await fetch(`${url}/healthz`)).text()
+    longestMs = Math.max(longestMs, performance.now() - beganMs)
+  }
+  return longestMs
+}
+
+describe('while another process holds the database', () => {
+  test('sends wait, lists are read, the event loop goes on, and nothing is lost or failed', async () => {
+    using data = dataFolder()
+    const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
+    const { key } = await setUp(settings, { verified: true })
+    await using service = await startServing(settings)
+    const api = apiOf(service.url, key)
+    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
+    using other = new Database(join(data.path, 'tassis.db'))
+    other.run('PRAGMA busy_timeout = 10000')
+    other.run('BEGIN IMMEDIATE')
+    const sends = Promise.all(Array.from({ length: 30 }, () => api('POST', '/v1/emails', MAIL)))
+    const reads = (async () => {
+      for (let i = 0; i < 300; i++) expect((await api('GET', '/v1/emails')).status).toBe(200)
+    })()
+    // With SQLite's own wait a request took five seconds; on a quiet machine it takes some 20 ms.
+    expect(await longestAnswerMs(service.url, reads)).toBeLessThan(2000)
+    other.run('ROLLBACK')
+    expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
+    await eventually(() => allSent(settings, 31))
+  })
+
+  test('a send that waits for too long is a 503 with Retry-After, and what was accepted goes on when it is let go', async () => {
+    using data = dataFolder()
+    const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
+    const { key } = await setUp(settings, { verified: true })
+    await using service = await startServing(settings)
+    const api = apiOf(service.url, key)
+    const accepted = await Promise.all(Array.from({ length: 20 }, () => api('POST', '/v1/emails', MAIL)))
+    expect(new Set(accepted.map(({ status }) => status))).toEqual(new Set([202]))
+    using other = new Database(join(data.path, 'tassis.db'))
+    other.run('PRAGMA busy_timeout = 10000')
+    // In the midst of their deliveries.
+    other.run('BEGIN EXCLUSIVE')
+    const { status, retryAfter, body } = await api('POST', '/v1/emails', MAIL)
+    expect({ status, retryAfter, code: body.code }).toEqual({
+      status: 503,
+      retryAfter: '5',
+      code: 'storage_unavailable',
+    })
+    other.run('ROLLBACK')
+    await eventually(() => allSent(settings, 20), 60_000)
+  })
+})
+
+test('without descriptors a send is a 503, and mail that becomes due waits until there are some', async () => {
+  using data = dataFolder()
+  await using receiver = await startScriptedSmtp({})
+  await using dns = await startDnsServer({
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  })
+  const limit = 96
+  const settings = {
+    ...data.settings,
+    TASSIS_DNS_SERVERS: dns.address,
+    TASSIS_SMTP_PORT: String(receiver.port),
+    TASSIS_LOG_LEVEL: 'silent',
+  }
+  const { key } = await setUp(settings, { verified: true })
+  await using service = await startServing(settings, 'serve', limit)
+  const api = apiOf(service.url, key)
+  const openFiles = () => readdirSync(`/proc/${service.pid}/fd`).length
+  // Due while there are none.
+  const ahead = new Date(Date.now() + 3000)
+  for (let i = 0; i < 5; i++)
+    expect((await api('POST', '/v1/emails', { ...MAIL, send_at: ahead.toISOString() })).status).toBe(202)
+  const { hostname, port } = new URL(service.url)
+  const held: Socket[] = []
+  await eventually(() => {
+    if (openFiles() >= limit) return true
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => undefined).on('data', () => undefined)
+    // It is accepted with its first request, and kept.
+    socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+    held.push(socket)
+    return false
+  })
+  const attachments = [{ filename: 'a.bin', content: 'A'.repeat(400_000), content_type: 'application/octet-stream' }]
+  const refused = await api('POST', '/v1/emails', { ...MAIL, attachments })
+  expect({ status: refused.status, retryAfter: refused.retryAfter }).toEqual({ status: 503, retryAfter: '5' })
+  expect(JSON.stringify(refused.body)).not.toContain(data.path)
+  const emails = async (): Promise<{ status: string; error_message: string | null }[]> =>
+    (await api('GET', '/v1/emails')).body.data
+  await eventually(async () => Date.now() > ahead.getTime() + 2000 && openFiles() >= limit)
+  expect((await emails()).filter(({ status }) => status !== 'scheduled' && status !== 'queued')).toEqual([])
+  for (const socket of held) socket.destroy()
+  await eventually(async () => (await emails()).every(({ status }) => status === 'sent'), 60_000)
+  // Each at its first attempt: that there were none is not the receiver's fault.
+  const all = await emails()
+  for (const email of all as unknown as { id: string }[])
+    expect((await api('GET', `/v1/emails/${email.id}`)).body.data).toMatchObject({ attempts: 1, error_message: null })
+  expect(all).toHaveLength(5)
+})
+
+test('a command to a service that does not respond ends after some seconds with one sentence', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await using service = await startServing(data.settings)
+  service.signal('SIGSTOP')
+  const beganMs = performance.now()
+  const { exitCode, stdout, stderr } = await tassis(['accounts', 'list'], data.settings)
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+  expect(stderr).toMatch(/^tassis: The service that has \S+ does not respond within 10 s: .+\.\n$/)
+  // Ten, and what a busy machine adds.
+  expect(performance.now() - beganMs).toBeLessThan(20_000)
+  service.signal('SIGCONT')
+  expect((await tassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
+})
+
+describe('a data directory whose database is gone', () => {
+  const gone = (path: string) => rmSync(join(path, 'tassis.db'))
+  const emptied = (path: string) => truncateSync(join(path, 'tassis.db'))
+
+  test.each([
+    ['missing', gone],
+    ['empty', emptied],
+  ] as const)('stops start and commands with a sentence when it is %s beside key and content', async (word, lose) => {
+    using data = dataFolder()
+    await setUp(data.settings)
+    lose(data.path)
+    for (const command of [
+      ['serve'],
+      ['check'],
+      ['accounts', 'list'],
+      ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
+    ])
+      expect(await tassis(command, data.settings)).toEqual({
+        exitCode: 2,
+        stdout: '',
+        stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${data.path} away first.\n`,
+      })
+    // Nothing was made in its place.
+    const file = join(data.path, 'tassis.db')
+    expect(existsSync(file) && statSync(file).size > 0).toBe(false)
+  })
+
+  test('is made in an empty folder, and beside a key that was put there', async () => {
+    using data = dataFolder()
+    writeFileSync(join(data.path, 'master.key'), `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
+    await using service = await startServing(data.settings)
+    expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+  })
+})
+
+const mount = (...args: string[]): boolean => Bun.which('mount') !== null && Bun.spawnSync(['mount', ...args]).success
+
+function canMount(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-mount-'))
+  const mounted = mount('-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder)
+  if (mounted) Bun.spawnSync(['umount', folder])
+  rmSync(folder, { recursive: true, force: true })
+  return mounted
+}
+
+/** Takes what is left of a disk. */
+function fillDisk(filler: string): void {
+  const fd = openSync(filler, 'w')
+  const piece = Buffer.alloc(4096)
+  try {
+    for (;;) writeSync(fd, piece)
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'ENOSPC' })
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' ? (address?.port ?? 0) : 0
+}
+
+/** A data directory on a disk of some MiB that a service has used, with one email; `fill` leaves nothing of it. */
+async function usedSmallDisk() {
+  const data = dataFolder()
+  if (!mount('-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', data.path)) throw new Error('cannot mount')
+  const end = () => {
+    Bun.spawnSync(['umount', '--lazy', data.path])
+    data[Symbol.dispose]()
+  }
+  const filler = join(data.path, 'filler')
+  const ballast = join(data.path, 'ballast')
+  const settings = {
+    ...data.settings,
+    TASSIS_HTTP_ADDR: `127.0.0.1:${await freePort()}`,
+    TASSIS_DELIVERY: 'capture',
+    TASSIS_LOG_LEVEL: 'silent',
+    TASSIS_MIN_FREE_DISK: '6MiB',
+  }
+  try {
+    const { key } = await setUp(settings, { verified: true })
+    await using service = await startServing(settings)
+    await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
+    const api = apiOf(service.url, key)
+    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
+    // In order, so that a start makes write-ahead logs anew.
+    service.signal('SIGTERM')
+    expect(await service.exited).toBe(0)
+    return {
+      ballast,
+      settings,
+      api,
+      url: service.url,
+      fill: () => fillDisk(filler),
+      makeRoom: () => rmSync(filler),
+      [Symbol.dispose]: end,
+    }
+  } catch (error) {
+    end()
+    throw error
+  }
+}
+
+describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mount a tmpfs)', () => {
+  test('serves reads from the room of the ballast, refuses sends with 507 and accepts them when there is room', async () => {
+    using disk = await usedSmallDisk()
+    const { api } = disk
+    disk.fill()
+    await using _ = await startServing(disk.settings)
+    expect(existsSync(disk.ballast)).toBe(false)
+    const { status, body } = await api('GET', '/v1/emails')
+    expect({ status, emails: body.data.length }).toEqual({ status: 200, emails: 1 })
+    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(507)
+    const ready = await fetch(`${disk.url}/readyz`)
+    expect(ready.status).toBe(503)
+    expect(await ready.text()).toContain('less free space')
+    disk.makeRoom()
+    await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
+  })
+
+  test('without a ballast waits, says why, and goes on when there is room', async () => {
+    using disk = await usedSmallDisk()
+    rmSync(disk.ballast)
+    disk.fill()
+    const starting = startServing(disk.settings)
+    const answer = (path: string) => fetch(disk.url + path).catch(() => undefined)
+    await eventually(() => answer('/healthz'))
+    expect((await answer('/healthz'))?.status).toBe(200)
+    const ready = await answer('/readyz')
+    expect(ready?.status).toBe(503)
+    expect(await ready?.text()).toContain('The service cannot start yet: the disk is full.')
+    expect(await disk.api('POST', '/v1/emails', MAIL)).toMatchObject({ status: 503, retryAfter: '10' })
+    disk.makeRoom()
+    await using _ = await starting
+    expect((await disk.api('GET', '/v1/emails')).status).toBe(200)
+    await eventually(async () => (await disk.api('POST', '/v1/emails', MAIL)).status === 202)
+  })
+
+  test('that waits ends with 0 at a signal', async () => {
+    using disk = await usedSmallDisk()
+    rmSync(disk.ballast)
+    disk.fill()
+    await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
+      env: { PATH: process.env['PATH'] ?? '', ...disk.settings },
+    })
+    await eventually(() => fetch(`${disk.url}/healthz`).catch(() => undefined))
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  })
+})
