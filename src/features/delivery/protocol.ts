@@ -99,7 +99,7 @@ export type AttemptResult =
     }
   /** Our own fault: composing or signing threw. */
   | { readonly kind: 'broken'; readonly message: string }
-  /** Never began: the Worker drained, or nobody let in the message before it at the same site. */
+  /** Never began: the Worker drained, or the site refused us with the message before it. */
   | { readonly kind: 'dropped' }
 
 export interface AttemptSession {

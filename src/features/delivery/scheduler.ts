@@ -24,6 +24,7 @@ import { recoverInterrupted } from './recover.ts'
 import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
+import { siteRefusalOf } from './site-refusal.ts'
 import { destinationOf, type Site, Sites } from './sites.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
@@ -342,8 +343,9 @@ export class DeliveryScheduler {
 
   #onOutcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
     const site = this.#sites.of(hand.destination.siteName)
-    if (session) this.#sites.answered(site)
-    if (result.kind === 'unreachable') this.#sites.rest(site, result.failure.message)
+    const siteRefusal = siteRefusalOf(result)
+    if (siteRefusal !== undefined) this.#sites.rest(site, siteRefusal)
+    else if (session) this.#sites.answered(site)
     const verdict = judge(result)
     this.#logAttempt(hand, verdict, session)
     void this.#hands.settle(hand, verdict, session)

@@ -11,6 +11,7 @@ import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { siteRefusalOf } from './site-refusal.ts'
 
 declare const self: Worker
 
@@ -151,8 +152,9 @@ async function run(name: string, site: Site, job: DeliverJob, message: readonly 
       signal: attempt.signal,
     })
     end(job, result, session)
-    // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable') for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
+    // What waits behind a site that refuses us goes back without an attempt.
+    if (siteRefusalOf(result) !== undefined)
+      for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
     end(job, { kind: 'broken', message: error instanceof Error ? error.message : String(error) })
   } finally {
