@@ -219,10 +219,18 @@ export function startContactMails(app: App): DueLoop {
 
   const loop = startDueLoop({ name: 'emails to contacts', clock, log, step })
   const stopListening = app.contactMailDue.listen(() => loop.wake())
+  const stopSetBack = app.clockSetBack.listen(() => {
+    // They end at a time of the wrong clock.
+    holds.clear()
+    paces.clear()
+    storageUntil = 0
+    loop.wake()
+  })
   return {
     wake: () => loop.wake(),
     async stop() {
       stopListening()
+      stopSetBack()
       await loop.stop()
       await Promise.all(working.values())
     },
