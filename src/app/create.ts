@@ -29,6 +29,7 @@ import { startListener } from '#features/inbound/listener.ts'
 import { createParser, type Parser } from '#features/inbound/parser.ts'
 import { InboundProcessor } from '#features/inbound/process.ts'
 import { receiveMessage } from '#features/inbound/receive.ts'
+import { lastProvenTime } from '#features/retention/proven-time.ts'
 import { requireSystemSender } from '#features/system-mail/send.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
@@ -51,6 +52,7 @@ import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { createRenderer } from '#platform/template/start-renderer.ts'
+import { createTrustedClock } from '#platform/trusted-clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { createResolver, type DnsClient } from '#protocols/dns/resolver.ts'
@@ -108,8 +110,7 @@ export class DataDirInUse extends InUseError {}
  * master key is not the one that the database was made with.
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
-  const clock = options.clock ?? systemClock
-  const log = options.log ?? createLog(config.logLevel, undefined, clock)
+  const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
   const authorities = readAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
@@ -136,6 +137,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       return database
     })
 
+    const clock = createTrustedClock(options.clock ?? systemClock, { log, lastRunAt: lastProvenTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
     const committerOptions: CommitterOptions = {
@@ -197,6 +199,8 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const app: App = {
       config,
       clock,
+      provenNow: () => clock.provenNow(),
+      clockSetBack: clock.setBack,
       log,
       keys,
       db,

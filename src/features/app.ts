@@ -20,7 +20,12 @@ import type { WorkBudget } from './accounts/work-budget.ts'
 
 export interface App {
   readonly config: Config
+  /** A trusted clock (platform/trusted-clock.ts): jumps of days ahead are not believed at once. */
   readonly clock: Clock
+  /** `TrustedClock.provenNow`: by it things go for their age. */
+  provenNow(): Millis
+  /** `TrustedClock.setBack`: what was put off under a wrong time may be due. */
+  readonly clockSetBack: Signal<void>
   readonly log: Log
   readonly keys: KeyRing
   /** The main database: reads anywhere, writes only through `commit`. */
@@ -52,7 +57,10 @@ export interface App {
   readonly renderer: Renderer
   /** Ports on which this service listens; whoever listens adds its own, and `fetch` never calls them. */
   readonly ownPorts: Set<number>
-  /** Event time: the clock, but never earlier than any time it has given, restarts included. */
+  /**
+   * Event time: the clock, but never earlier than any time it has given, restarts included, unless the clock is days behind that: then it was
+   * wrong.
+   */
   eventTime(): Millis
   /** Says that a lane has mail due at a time; delivery listens. */
   readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>

@@ -1,6 +1,7 @@
 /**
  * @module The only place that reads the time or sets a timer. Everything else gets a `Clock`, so that tests decide what time it is.
  */
+import { uptime } from 'node:os'
 
 /** Milliseconds since the Unix epoch, UTC. */
 export type Millis = number
@@ -15,6 +16,8 @@ export interface Clock {
   now(): Millis
   /** Monotonic milliseconds, for durations only. */
   monotonicMs(): number
+  /** Milliseconds since the machine was started, those asleep included; exact to a second. */
+  sinceBootMs(): number
   /** Calls `run` once after `delayMs`. The timer never keeps the process alive. */
   after(delayMs: number, run: () => void): Timer
   /** Resolves after `delayMs`. */
@@ -42,6 +45,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonicMs: () => performance.now(),
+  sinceBootMs: () => uptime() * 1000,
   after(delayMs, run) {
     let handle: ReturnType<typeof setTimeout>
     const arm = (leftMs: number) => {
@@ -60,6 +64,7 @@ export const systemClock: Clock = {
 /** A clock that stands still until `advance` moves it; timers fire in order of their time. For tests. */
 export class ManualClock implements Clock {
   #now: Millis
+  #monotonicMs = 0
   #timers: { at: Millis; run: () => void }[] = []
 
   constructor(start: Millis = Date.UTC(2026, 0, 1)) {
@@ -71,11 +76,15 @@ export class ManualClock implements Clock {
   }
 
   monotonicMs(): number {
-    return this.#now
+    return this.#monotonicMs
+  }
+
+  sinceBootMs(): number {
+    return this.#monotonicMs
   }
 
   after(delayMs: number, run: () => void): Timer {
-    const timer = { at: this.#now + Math.max(delayMs, 0), run }
+    const timer = { at: this.#monotonicMs + Math.max(delayMs, 0), run }
     this.#timers.push(timer)
     return {
       cancel: () => {
@@ -92,15 +101,20 @@ export class ManualClock implements Clock {
 
   /** Moves the time forward by `byMs` and fires what became due, also timers that fired timers set. */
   advance(byMs: number): void {
-    const until = this.#now + byMs
+    const until = this.#monotonicMs + byMs
     for (;;) {
       const next = this.#timers.filter((t) => t.at <= until).sort((a, b) => a.at - b.at)[0]
       if (!next) break
       this.#timers = this.#timers.filter((t) => t !== next)
-      this.#now = next.at
+      this.#passTo(next.at)
       next.run()
     }
-    this.#now = until
+    this.#passTo(until)
+  }
+
+  #passTo(monotonicMs: number): void {
+    this.#now += monotonicMs - this.#monotonicMs
+    this.#monotonicMs = monotonicMs
   }
 
   /** Sets the wall clock without firing anything: a jump, as NTP or a resumed machine makes it. */

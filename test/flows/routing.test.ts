@@ -26,6 +26,64 @@ describe('a domain that leads nowhere', () => {
       { status: 'bounced', category: 'dns_failure', reason: /^550 5\.1\.2 / },
     ],
     [
+      'an MX whose host does not exist bounces',
+      { 'no-mail.test': { MX: [{ preference: 10, exchange: 'gone.no-mail.test' }] } },
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.4\.4 .*gone\.no-mail\.test/ },
+    ],
+    [
+      'MX hosts without any address bounce, also through an alias',
+      {
+        'no-mail.test': {
+          MX: [
+            { preference: 10, exchange: 'bare.no-mail.test' },
+            { preference: 20, exchange: 'alias.no-mail.test' },
+            { preference: 30, exchange: 'gone.no-mail.test' },
+          ],
+        },
+        'bare.no-mail.test': { TXT: ['x'] },
+        'alias.no-mail.test': { CNAME: 'gone.test' },
+      },
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.4\.4 / },
+    ],
+    [
+      'an alias to a name that does not exist bounces',
+      { 'no-mail.test': { CNAME: 'gone.test' } },
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.1\.2 / },
+    ],
+    [
+      'MX records that hold IP addresses bounce',
+      { 'no-mail.test': { MX: [{ preference: 10, exchange: '127.0.0.1' }] } },
+      { status: 'bounced', category: 'dns_failure', reason: /^550 5\.4\.4 .*IP addresses/ },
+    ],
+    [
+      'one MX host that does not exist and one that cannot be looked up defer',
+      {
+        'no-mail.test': {
+          MX: [
+            { preference: 10, exchange: 'gone.no-mail.test' },
+            { preference: 20, exchange: 'mx.no-mail.test' },
+          ],
+        },
+        'mx.no-mail.test': 'SERVFAIL',
+      },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
+      'a referral for the domain defers',
+      { 'no-mail.test': 'REFERRAL' },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
+      'a referral for the addresses of a domain without MX defers',
+      { 'no-mail.test': { A: 'REFERRAL', AAAA: 'REFERRAL' } },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
+      'a referral for the only MX host defers',
+      { 'no-mail.test': { MX: [{ preference: 10, exchange: 'mx.no-mail.test' }] }, 'mx.no-mail.test': 'REFERRAL' },
+      { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
+    ],
+    [
       'SERVFAIL defers',
       { 'no-mail.test': 'SERVFAIL' },
       { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
@@ -58,6 +116,29 @@ describe('a domain that leads nowhere', () => {
     if (status === 'queued') expect(recipient.nextAt).toBeGreaterThan(flow.app.clock.now())
     expect(sink.sessions).toEqual([])
   })
+})
+
+describe('an MX host with IPv6 alone', () => {
+  const zone: Zone = {
+    'six.test': { MX: [{ preference: 10, exchange: 'mx.six.test' }] },
+    'mx.six.test': { AAAA: ['2001:db8::1'] },
+  }
+
+  test('is no reason to bounce while IPv6 is off', async () => {
+    await using flow = await startMailFlow({ zone, settings: { TASSIS_IPV6: 'false' } })
+    expect((await flow.outcome('bob@six.test')).recipient).toMatchObject({
+      status: 'queued',
+      lastError: expect.stringContaining('IPv6'),
+    })
+  })
+})
+
+test('mail goes to the ninth MX host when the first eight do not exist', async () => {
+  await using sink = await startSink()
+  const MX = Array.from({ length: 9 }, (_, i) => ({ preference: i, exchange: `mx${i}.receiver.test` }))
+  const zone: Zone = { 'receiver.test': { MX }, 'mx8.receiver.test': { A: ['127.0.0.1'] } }
+  await using flow = await startMailFlow({ zone, smtpPort: sink.port })
+  expect((await flow.outcome('bob@receiver.test')).recipient).toMatchObject({ status: 'sent', attempts: 1 })
 })
 
 describe('several mail hosts', () => {

@@ -19,8 +19,8 @@ import {
   TRUNCATED_RESPONSE,
 } from 'dns-packet'
 
-/** What a name or a type answers in place of records. `SILENCE` gives no answer, `MALFORMED` the right id and then garbage. */
-export type Fault = 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED' | 'SILENCE' | 'MALFORMED' | 'WRONG_ID'
+/** What a name or a type answers in place of records. `SILENCE` gives no answer, `MALFORMED` the right id and then garbage, `REFERRAL` no answer but the name servers of a zone. */
+export type Fault = 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED' | 'SILENCE' | 'MALFORMED' | 'WRONG_ID' | 'REFERRAL'
 
 export interface NameEntry {
   A?: readonly string[] | Fault
@@ -288,6 +288,13 @@ function faulty(
       const reply = finish(RCODES.NOERROR)
       if (reply.kind !== 'packet') return reply
       return { ...reply, packet: { ...reply.packet, id: ((packet.id ?? 0) + 1) & 0xffff } }
+    }
+    case 'REFERRAL': {
+      const reply = finish(RCODES.NOERROR)
+      if (reply.kind !== 'packet') return reply
+      const authorities: Answer[] = [{ name, type: 'NS', ttl: DEFAULT_TTL_SECONDS, data: 'ns.invalid' }]
+      const flags = (reply.packet.flags ?? 0) & ~AUTHORITATIVE_ANSWER
+      return { ...reply, packet: { ...reply.packet, flags, authorities } }
     }
     default:
       return finish(RCODES[fault], fault === 'NXDOMAIN' ? name : undefined)

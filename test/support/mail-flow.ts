@@ -29,6 +29,8 @@ export interface MailFlowOptions {
   /** The service's clock; the Workers and DNS keep the real one. */
   readonly clock?: Clock
   readonly log?: Log
+  /** A data directory that is kept, for tests that open it twice. */
+  readonly dataDir?: string
   /** Whether the sender's domain is verified; default true. */
   readonly verified?: boolean
 }
@@ -71,6 +73,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
     settings: { TASSIS_SMTP_PORT: String(options.smtpPort ?? 9), ...options.settings },
     ...(options.clock && { clock: options.clock }),
     ...(options.log && { log: options.log }),
+    ...(options.dataDir !== undefined && { dataDir: options.dataDir }),
   })
   const { app } = service
   const actor = await createTestAccount(app)

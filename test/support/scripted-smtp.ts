@@ -109,8 +109,11 @@ export interface ScriptedSmtp extends AsyncDisposable {
   until(condition: () => boolean): Promise<void>
 }
 
-/** Starts a server on 127.0.0.1. */
-export async function startScriptedSmtp(script: SmtpScript = {}): Promise<ScriptedSmtp> {
+/** Starts a server on a free port of 127.0.0.1, or where it is told to listen. */
+export async function startScriptedSmtp(
+  script: SmtpScript = {},
+  { address = '127.0.0.1', port = 0 }: { readonly address?: string; readonly port?: number } = {},
+): Promise<ScriptedSmtp> {
   const sessions: Session[] = []
   const waiting = new Set<() => void>()
   const changed = () => {
@@ -120,7 +123,7 @@ export async function startScriptedSmtp(script: SmtpScript = {}): Promise<Script
     sessions.push(new Session(socket, script, changed))
     changed()
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(port, address, resolve))
   return {
     port: (server.address() as AddressInfo).port,
     sessions,

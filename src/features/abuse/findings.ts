@@ -76,7 +76,7 @@ export const newestFindings = (db: Database, limit: number, accountId?: number):
 
 /** Removes findings older than 400 days, in slices; resolves with how many. */
 export async function trimFindings(app: App, signal?: AbortSignal): Promise<number> {
-  const before = app.clock.now() - days(FINDING_DAYS)
+  const before = app.provenNow() - days(FINDING_DAYS)
   let removed = 0
   for (;;) {
     const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE).changes)

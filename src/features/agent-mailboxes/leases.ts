@@ -17,6 +17,8 @@ import { getMessage } from './messages.ts'
 
 /** How long a consumer may take for a message. */
 export const LEASE_MS = minutes(5)
+/** What a lease can have left also when the clock was corrected a little since. */
+const MAX_LEFT_MS = 2 * LEASE_MS
 const TOKEN_BYTES = 16
 /** Expired leases taken back in one transaction; more are taken back in the next one. */
 const MOST_TAKEN_BACK = 500
@@ -33,12 +35,16 @@ const sql = prepared((db) => ({
   free: db.prepare<{ id: number }, [number]>(
     `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at IS NULL ORDER BY id LIMIT 1`,
   ),
-  nearest: db.prepare<{ at: number | null }, [number]>(
-    `SELECT min(lease_expires_at) AS at FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > 0`,
+  nearest: db.prepare<{ at: number | null }, [number, number]>(
+    `SELECT min(lease_expires_at) AS at FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > 0 AND lease_expires_at <= ?`,
+  ),
+  hasEndless: db.prepare<{ id: number }, [number, number]>(
+    `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > ? LIMIT 1`,
   ),
   takeBack: db.prepare(
     `UPDATE mailbox_messages SET lease_token = NULL, lease_expires_at = NULL WHERE id IN
-     (SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at <= ? ORDER BY lease_expires_at LIMIT ?)`,
+     (SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > ? AND lease_expires_at <= ?
+      ORDER BY lease_expires_at LIMIT ?)`,
   ),
   lease: db.prepare('UPDATE mailbox_messages SET lease_token = ?, lease_expires_at = ? WHERE id = ?'),
   release: db.prepare(
@@ -54,15 +60,20 @@ const sql = prepared((db) => ({
 
 /** Whether a message of the mailbox waits for a consumer. */
 export const hasWaiting = (db: Database, mailboxId: number, now: Millis): boolean =>
-  sql(db).free.get(mailboxId) !== null || (nearestExpiry(db, mailboxId) ?? Number.POSITIVE_INFINITY) <= now
+  sql(db).free.get(mailboxId) !== null || (nearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
 
-/** When the first lease in the mailbox ends; undefined when there is none. */
-export const nearestExpiry = (db: Database, mailboxId: number): Millis | undefined =>
-  sql(db).nearest.get(mailboxId)?.at ?? undefined
+/** When the first lease in the mailbox ends; undefined when there is none. One that is longer than any was given by a clock that was ahead, and is over. */
+export function nearestExpiry(db: Database, mailboxId: number, now: Millis): Millis | undefined {
+  if (sql(db).hasEndless.get(mailboxId, now + MAX_LEFT_MS)) return now
+  return sql(db).nearest.get(mailboxId, now + MAX_LEFT_MS)?.at ?? undefined
+}
 
 /** Gives messages whose lease is over back to the mailbox. Call it before `leaseOldest`, so that these come in their order. */
-export const takeBackExpired = (tx: Tx, mailboxId: number, now: Millis): void =>
-  void sql(tx.db).takeBack.run(mailboxId, now, MOST_TAKEN_BACK)
+export function takeBackExpired(tx: Tx, mailboxId: number, now: Millis): void {
+  const { takeBack } = sql(tx.db)
+  takeBack.run(mailboxId, 0, now, MOST_TAKEN_BACK)
+  takeBack.run(mailboxId, now + MAX_LEFT_MS, Number.MAX_SAFE_INTEGER, MOST_TAKEN_BACK)
+}
 
 /** Leases the oldest message that nobody holds; undefined when there is none. */
 export function leaseOldest(tx: Tx, mailboxId: number, now: Millis): Lease | undefined {

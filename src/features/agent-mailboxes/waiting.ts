@@ -179,7 +179,7 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
   const wakeAtExpiry = (room: Room): void => {
     room.timer?.cancel()
     room.timer = undefined
-    const at: Millis | undefined = room.waiters.size > 0 ? nearestExpiry(db, room.mailboxId) : undefined
+    const at: Millis | undefined = room.waiters.size > 0 ? nearestExpiry(db, room.mailboxId, clock.now()) : undefined
     if (at !== undefined) room.timer = clock.after(Math.max(at - clock.now(), 1), () => void serve(room))
   }
 

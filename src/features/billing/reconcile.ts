@@ -245,7 +245,7 @@ async function couldReconcile(app: App, customerId: string): Promise<boolean> {
 
 /** Forgets events that nobody will repeat any more; returns how many. */
 export async function trimBillingEvents(app: App): Promise<number> {
-  const before = app.clock.now() - days(KEPT_EVENT_DAYS)
+  const before = app.provenNow() - days(KEPT_EVENT_DAYS)
   for (let removed = 0; ; ) {
     const { changes } = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE))
     removed += changes

@@ -158,6 +158,11 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
   }
 
   const loop = startDueLoop({ name: 'broadcasts', clock, log: app.log, step })
+  const stopSetBack = app.clockSetBack.listen(() => {
+    // They rest until a time of the wrong clock.
+    resting.clear()
+    loop.wake()
+  })
   const stopListening = app.broadcastChanged.listen(() => {
     // Whoever resumes one has mended what it waited for.
     resting.clear()
@@ -176,6 +181,7 @@ export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
   return {
     wake: loop.wake,
     async stop() {
+      stopSetBack()
       stopListening()
       stopWatching()
       await loop.stop()

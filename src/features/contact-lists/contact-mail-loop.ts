@@ -44,6 +44,11 @@ const sql = prepared((db) => ({
   removeOverdue: db.prepare(
     `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
   ),
+  // What a clock that was ahead has made keeps its delay, from now on; what it has put off is due.
+  mendTimes: db.prepare(
+    `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
+     WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
+  ),
   later: db.prepare('UPDATE contact_mails SET attempts = attempts + 1, due_at = ? WHERE id = ?'),
 }))
 
@@ -61,6 +66,11 @@ const LONGEST_WAIT_MS = hours(6)
 /** The waits of 1, 2, 4, … minutes up to 6 hours add up to three days. */
 const MOST_ATTEMPTS = 20
 /** While the disk is full, or the database broken. */
+/** The longest delay of a welcome. */
+const MAX_DELAY_MS = days(30)
+/** A clock is corrected by so little without being wrong. */
+const CORRECTION_MS = minutes(1)
+const MEND = [CORRECTION_MS, contactMailCode('welcome'), MAX_DELAY_MS, LONGEST_WAIT_MS] as const
 const STORAGE_WAIT_MS = seconds(30)
 /** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
 const GIVEN_UP_AT_ONCE = 500
@@ -87,6 +97,8 @@ export function startContactMails(app: App): DueLoop {
   /** Where the last round stopped. */
   let last: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
   let storageUntil: Millis = 0
+  /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
+  let mayTimesBeWrong = true
 
   const hold = (accountId: number, now: Millis): void => {
     const known = holds.get(accountId)
@@ -106,6 +118,10 @@ export function startContactMails(app: App): DueLoop {
   /** Begins what is due, as far as there is room. Gives when something else will be due. */
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     const now = clock.now()
+    if (mayTimesBeWrong) {
+      await app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND))
+      mayTimesBeWrong = false
+    }
     const first = sql(app.db).first.get()
     if (!first || first.dueAt > now) return first?.dueAt
     if (storageUntil > now) return storageUntil
@@ -219,10 +235,19 @@ export function startContactMails(app: App): DueLoop {
 
   const loop = startDueLoop({ name: 'emails to contacts', clock, log, step })
   const stopListening = app.contactMailDue.listen(() => loop.wake())
+  const stopSetBack = app.clockSetBack.listen(() => {
+    // They end at a time of the wrong clock.
+    holds.clear()
+    paces.clear()
+    storageUntil = 0
+    mayTimesBeWrong = true
+    loop.wake()
+  })
   return {
     wake: () => loop.wake(),
     async stop() {
       stopListening()
+      stopSetBack()
       await loop.stop()
       await Promise.all(working.values())
     },

@@ -17,7 +17,7 @@ import { rejectRecipient } from '../emails/waiting-moves.ts'
 import { suppressionOf } from '../suppressions/check.ts'
 import { holdStopped } from './held.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
-import { retryDelayMs } from './retry.ts'
+import { hasLadderEnded, retryDelayMs } from './retry.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane leads nowhere. */
@@ -151,10 +151,10 @@ export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted)
 export async function holdLane(
   app: App,
   lane: string,
-  { now, until, reason }: { now: Millis; until: Millis; reason: string },
+  { now, until, reason, siteFailures }: { now: Millis; until: Millis; reason: string; siteFailures: number },
 ): Promise<void> {
   const held = await app.commit.writeFromReserve((tx) => {
-    expireHeld(app, tx, lane, now, reason)
+    expireHeld(app, tx, lane, { now, reason, siteFailures })
     const stops = new Map<number, string | undefined>()
     const waits = (at: { recipientId: number; emailId: number }): boolean => {
       const recipient = sql(tx.db).recipient.get(at.recipientId)
@@ -169,9 +169,16 @@ export async function holdLane(
  * Mail that is older than it may become ends here: the attempt that began the rest was made for all who wait. Else so few would be tried at a
  * dead site that the others outlived their time by days.
  */
-function expireHeld(app: App, tx: Tx, lane: string, now: Millis, reason: string): void {
+function expireHeld(
+  app: App,
+  tx: Tx,
+  lane: string,
+  { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
+): void {
+  // A clock that is ahead makes all mail old: the site must have been tried as often as the ladder does.
+  if (!hasLadderEnded(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
-  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined }
+  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
   for (const claimed of claimLane(app, tx, lane, { limit: HELD_SLICE, now, dueSince }))
     writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

@@ -30,8 +30,16 @@ interface IdleConnection {
 export interface Connections {
   /** An idle session of the site, if there is one. */
   reuse(site: string): Connection | undefined
-  /** Dials the addresses of a route in order, from the `from`th on, until aborted; `next` is the one after the last that was dialled. */
-  open(route: Route, from: number, signal: AbortSignal): Promise<Opened & { readonly next: number }>
+  /**
+   * Dials the addresses of a route in order, from the `from`th on, but none of `skipped` hosts, until aborted; `next` is the one after the last that was
+   * dialled.
+   */
+  open(
+    route: Route,
+    from: number,
+    skipped: ReadonlySet<string>,
+    signal: AbortSignal,
+  ): Promise<Opened & { readonly next: number }>
   /** Keeps a session for the site's next message, or ends it when it is used up. */
   release(site: string, connection: Connection): void
   /** Ends all idle sessions. */
@@ -108,7 +116,7 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
         kept.connection.client.destroy()
       }
     },
-    async open(route, from, signal) {
+    async open(route, from, skipped, signal) {
       let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
         kind: 'unreachable',
         phase: 'connect',
@@ -117,7 +125,7 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
       }
       const targets = targetsOf(route)
       for (const [index, { host, address }] of targets.entries()) {
-        if (index < from) continue
+        if (index < from || skipped.has(host)) continue
         const opened = await openAddress(route, host, address, signal)
         if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
         if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())

@@ -151,8 +151,15 @@ function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHe
 }
 
 /**
- * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. When a
- * session ends before any octet of the message has left, the next address is tried; a session used before that ended uses none up.
+ * Hosts that may refuse one attempt with a 4xx. RFC 5321 §5.1 has each host tried; but greylisting, full mailboxes and throttling are the same at all hosts
+ * of a site, so that more of them would cost sessions and change nothing.
+ */
+const MAX_REFUSING_HOSTS = 3
+
+/**
+ * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. While
+ * no octet of the message has left, the next address follows a session that was lost, and the next host one that refused with a 4xx; a session
+ * used before that ended uses none up. A 5xx is the answer of the domain, whichever host gives it.
  */
 export async function transmit(
   job: DeliverJob,
@@ -161,14 +168,17 @@ export async function transmit(
   { beforeBody, signal }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
-  const targets = targetsOf(route).length
+  const targets = targetsOf(route)
+  const refusing = new Set<string>()
+  let refusal: Attempt | undefined
   let next = 0
   let connection = connections.reuse(route.site)
   for (;;) {
     if (!connection) {
-      const opened = await connections.open(route, next, signal)
+      const opened = await connections.open(route, next, refusing, signal)
       next = opened.next
       if (opened.kind !== 'open') {
+        if (refusal) return refusal
         // Ended by us: that says of the site only that it was slow, so it is not unreachable to others.
         const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: TOOK_TOO_LONG } as const) : opened
         return { result: ended, session: undefined }
@@ -176,24 +186,38 @@ export async function transmit(
       connection = opened.connection
     }
     let result: TransactionResult
-    const { client } = connection
+    const { client, session, reused } = connection
     const close = () => client.destroy(TOOK_TOO_LONG)
     signal.addEventListener('abort', close)
     try {
       result = await sendOver(connection, job, message, beforeBody)
     } finally {
       signal.removeEventListener('abort', close)
-      connections.release(route.site, connection)
+      // A host of lower preference must not get the messages that follow (RFC 5321 §5.1).
+      if (refusal) void client.quit()
+      else connections.release(route.site, connection)
     }
-    const mayTryNext = endedBeforeBody(result) && !signal.aborted && (connection.reused || next < targets)
-    if (!mayTryNext) return { result, session: connection.session }
-    connection = connections.reuse(route.site)
+    const attempt = { result, session }
+    // Servers end sessions that were idle or carried much; that says nothing of the host.
+    const isUsedUp = reused && endedSession(result)
+    const isRefused = isRefusedForNow(result) && !isUsedUp
+    if (isRefused) {
+      refusing.add(session.host)
+      refusal = attempt
+    }
+    if (signal.aborted || !(result.kind === 'lost' || isRefusedForNow(result))) return attempt
+    const hasNext = targets.slice(next).some(({ host }) => !refusing.has(host))
+    if (!(isUsedUp || hasNext) || refusing.size >= MAX_REFUSING_HOSTS) return refusal ?? attempt
+    connection = refusal ? undefined : connections.reuse(route.site)
   }
 }
 
-/** The session is over and no octet of the message has left. A 421 says so in words, for example to a session that was idle too long. */
-const endedBeforeBody = (result: TransactionResult): boolean =>
-  result.kind === 'lost' || (result.kind === 'refused' && result.phase !== 'body' && result.reply.code === 421)
+const endedSession = (result: TransactionResult): boolean =>
+  result.kind === 'lost' || (result.kind === 'refused' && result.reply.code === 421)
+
+/** A 4xx before any octet of the message has left: the next host may accept it. */
+const isRefusedForNow = (result: TransactionResult): boolean =>
+  result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
 
 const sendOver = (
   { client }: Connection,

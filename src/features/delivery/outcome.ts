@@ -6,7 +6,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { seconds } from '#platform/units.ts'
 import { addDeadLetter } from '../dead-letters/add.ts'
 import { type AttemptFacts, deferRecipient, finishRecipient, releaseRecipient } from '../emails/attempt-moves.ts'
 import { HARD_BOUNCE } from '../suppressions/check.ts'
@@ -14,7 +14,7 @@ import { suppressFor } from '../suppressions/suppress.ts'
 import { type BounceCategory, bounceTypeOf, classifyReply, isRetriedUntilExpiry } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
-import { isExpired, retryDelayMs } from './retry.ts'
+import { isExpired, MAX_SITE_REST_MS, retryDelayMs } from './retry.ts'
 import { holdWithoutContent } from './without-content.ts'
 
 /** What is known of an attempt in hand. */
@@ -44,6 +44,8 @@ export type Verdict =
       readonly category: BounceCategory
       readonly reason: string
       readonly reply: string | undefined
+      /** How often in a row the site has refused us: attempts made for all who wait for it. */
+      readonly siteFailures?: number
     }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
@@ -162,7 +164,8 @@ export function writeOutcome(
       return undefined
     case 'deferred': {
       const firstDueAt = sql(tx.db).firstDueAt.get(hand.recipientId)?.at ?? now
-      if (isExpired(firstDueAt, app.clock.now(), app.config.retryExpiryHours)) {
+      const attempts = Math.max(hand.attempt, verdict.siteFailures ?? 0)
+      if (isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)) {
         expire(tx, at, verdict, facts(verdict.reply))
         return undefined
       }
@@ -231,4 +234,4 @@ function expire(
 }
 
 /** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
-export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), minutes(15))
+export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), MAX_SITE_REST_MS)

@@ -103,7 +103,7 @@ export type AttemptResult =
   | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
   /** The disk or this machine failed in a way that passes, before the message began. */
   | { readonly kind: 'postponed'; readonly detail: string }
-  /** Never began: the Worker drained, or nobody let in the message before it at the same site. */
+  /** Never began: the Worker drained, or the site refused us with the message before it. */
   | { readonly kind: 'dropped' }
 
 export interface AttemptSession {

@@ -22,6 +22,24 @@ export function maxAttempts(expiryHours: number): number {
   return attempts
 }
 
-/** Whether a deferral at `now` was the last: the email is older than it may become. */
-export const isExpired = (firstDueAt: Millis, now: Millis, expiryHours: number): boolean =>
-  now - firstDueAt >= hours(expiryHours)
+/** Whether the next attempt of the ladder would come after expiry, at its slowest. */
+export function hasLadderEnded(attempts: number, expiryHours: number): boolean {
+  let at = 0
+  for (let attempt = 1; attempt < attempts; attempt++) at += retryDelayMs(attempt, 1)
+  return at + retryDelayMs(attempts, 1) >= hours(expiryHours)
+}
+
+/**
+ * Whether a deferral at `now` was the last: the email is older than it may become, and was attempted as often as the ladder does in that time. So neither a
+ * clock that was ahead nor a long time off ends it after a few attempts.
+ * @param attempts of the email, or of its site by whoever came before it
+ */
+export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, expiryHours: number): boolean =>
+  now - firstDueAt >= hours(expiryHours) && hasLadderEnded(attempts, expiryHours)
+
+/** Longer than the ladder and any rest let a recipient wait after `attempts` attempts: the time was stored under a clock that was ahead. */
+export const isBeyondLadder = (nextAt: Millis, now: Millis, attempts: number): boolean =>
+  nextAt - now > Math.max(attempts > 0 ? retryDelayMs(attempts, 1) : 0, MAX_SITE_REST_MS)
+
+/** The longest that a site is left alone. */
+export const MAX_SITE_REST_MS = minutes(15)

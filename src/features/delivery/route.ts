@@ -4,11 +4,16 @@
 import { isIP } from 'node:net'
 import type { App } from '#features/app.ts'
 import { shuffled } from '#platform/ids.ts'
-import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
+import {
+  type MailHost,
+  resolveHostAddresses,
+  resolveMailHosts,
+  resolveRouteAddresses,
+} from '#protocols/dns/mail-route.ts'
 import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
 import { domainOfLane, SANDBOX_LANE } from '../emails/lanes.ts'
 import type { BounceCategory } from './classify.ts'
-import type { Route, RouteHost } from './protocol.ts'
+import type { Route } from './protocol.ts'
 
 export type RouteResult =
   | { readonly kind: 'route'; readonly route: Route }
@@ -22,9 +27,6 @@ export interface CaptureAddress {
   readonly host: string
   readonly port: number
 }
-
-/** Hosts of a route that are looked up; a domain with more has enough. */
-const MOST_HOSTS = 8
 
 export async function routeLane(app: App, lane: string, capture: CaptureAddress): Promise<RouteResult> {
   const domain = domainOfLane(lane)
@@ -89,6 +91,12 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
         category: 'dns_failure',
         text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address`,
       }
+    case 'literal-mx':
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.4.4 The MX records of ${domain} hold IP addresses where they must name hosts`,
+      }
     case 'loop':
       return {
         kind: 'temporary',
@@ -102,45 +110,34 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
   }
 }
 
-async function hostsRoute(app: App, domain: string, hosts: readonly { readonly host: string }[]): Promise<RouteResult> {
-  const looked = await Promise.all(
-    hosts.slice(0, MOST_HOSTS).map(async ({ host }) => ({
-      host,
-      answer: await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 }),
-    })),
-  )
-  const usable: RouteHost[] = []
-  let isPrivate = false
-  for (const { host, answer } of looked) {
-    if (answer.kind !== 'ok') continue
-    const addresses = answer.addresses.filter((address) => mayConnectTo(address, app.config.allowPrivateNetworks))
-    if (addresses.length > 0) usable.push({ host, addresses })
-    else isPrivate = true
-  }
-  if (usable.length > 0) {
-    const site = usable
-      .map(({ host }) => host)
-      .sort()
-      .join(',')
+async function hostsRoute(app: App, domain: string, hosts: readonly MailHost[]): Promise<RouteResult> {
+  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
+  if (found.kind === 'temporary')
+    return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
+  if (found.kind === 'no-address') {
+    const names = hosts.map(({ host }) => host).join(', ')
     return {
-      kind: 'route',
-      route: { site, hosts: usable, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+      kind: 'undeliverable',
+      category: 'dns_failure',
+      text: `550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
     }
   }
-  if (isPrivate) {
+  const usable = found.hosts.flatMap(({ host, addresses }) => {
+    const allowed = addresses.filter((address) => mayConnectTo(address, app.config.allowPrivateNetworks))
+    return allowed.length > 0 ? [{ host, addresses: allowed }] : []
+  })
+  if (usable.length === 0)
     return {
       kind: 'temporary',
       category: 'dns_failure',
       text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
     }
+  const site = usable
+    .map(({ host }) => host)
+    .sort()
+    .join(',')
+  return {
+    kind: 'route',
+    route: { site, hosts: usable, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
   }
-  const names = hosts.map(({ host }) => host).join(', ')
-  const isSilent = looked.some(({ answer }) => answer.kind === 'temporary' || answer.kind === 'loop')
-  return isSilent
-    ? { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 The addresses of ${names} could not be looked up` }
-    : {
-        kind: 'temporary',
-        category: 'dns_failure',
-        text: `451 4.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
-      }
 }

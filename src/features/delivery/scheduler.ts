@@ -22,11 +22,13 @@ import { createJobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { judge, type Verdict } from './outcome.ts'
+import { makeOverdueDue } from './overdue.ts'
 import type { AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
 import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
+import { siteRefusalOf } from './site-refusal.ts'
 import { destinationOf, type Site, Sites } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
@@ -140,7 +142,13 @@ export class DeliveryScheduler {
       onMessage: (_, message) => this.#onMessage(message),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
-    this.#stopListening = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.due(lane, at))
+    await this.#makeOverdueDue()
+    const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.due(lane, at))
+    const stopSetBack = this.#app.clockSetBack.listen(() => void this.#makeOverdueDue())
+    this.#stopListening = () => {
+      stopDue()
+      stopSetBack()
+    }
     for (const { lane, firstAt } of openLanes(this.#app.db)) this.#lanes.due(lane, firstAt)
   }
 
@@ -186,8 +194,9 @@ export class DeliveryScheduler {
     const afterOthers = isBulkLane(lane) ? ', after all mail that is not of a broadcast' : ''
     const waiting = this.#sites.siteOfWaiting(lane)
     if (waiting) {
-      const [name, { restUntil, restReason }] = waiting
-      return restUntil > now
+      const [name, site] = waiting
+      const { restUntil, restReason } = site
+      return this.#sites.restLeftMs(site) > 0
         ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
         : `waits for a connection to ${name}${afterOthers}`
     }
@@ -234,7 +243,7 @@ export class DeliveryScheduler {
     const now = this.#app.clock.now()
     const site = this.#sites.of(route.site)
     const destination = destinationOf(route)
-    if (site.restUntil > now) return this.#waitForRest(lane, route.site, site)
+    if (this.#sites.restLeftMs(site) > 0) return this.#waitForRest(lane, route.site, site)
     if (this.#sites.capacityOfSite(site, lane.name) <= 0) {
       this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepInLine(lane)
@@ -287,7 +296,7 @@ export class DeliveryScheduler {
   /** The site rests. A short rest is waited for; of a longer one each due recipient is told by an event. False when nothing is left to do now. */
   async #waitForRest(lane: Lane, name: string, site: Site): Promise<boolean> {
     const now = this.#app.clock.now()
-    const until = site.restUntil
+    const { restUntil: until, failures: siteFailures } = site
     if (until - now <= UNTOLD_HOLD_MS) {
       this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepUntil(lane, until)
@@ -295,7 +304,7 @@ export class DeliveryScheduler {
     }
     site.slots.waiting.delete(lane.name)
     const reason = `${name} is left alone for a while: ${site.restReason}`
-    await holdLane(this.#app, lane.name, { now, until, reason })
+    await holdLane(this.#app, lane.name, { now, until, reason, siteFailures })
     lane.firstDue = laneFirstDue(this.#app.db, lane.name)
     return true
   }
@@ -360,9 +369,12 @@ export class DeliveryScheduler {
 
   #onOutcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
     const site = this.#sites.of(hand.destination.siteName)
-    if (session) this.#sites.answered(site)
-    if (result.kind === 'unreachable') this.#sites.rest(site, result.failure.message)
-    const verdict = judge(result)
+    const siteRefusal = siteRefusalOf(result)
+    if (siteRefusal !== undefined) this.#sites.rest(site, siteRefusal)
+    else if (session) this.#sites.answered(site)
+    const judged = judge(result)
+    const verdict =
+      siteRefusal !== undefined && judged.kind === 'deferred' ? { ...judged, siteFailures: site.failures } : judged
     this.#logAttempt(hand, verdict, session)
     if (result.kind === 'postponed')
       this.#app.log.warn({ recipient: hand.recipientId, reason: result.detail }, 'delivery postponed')
@@ -388,6 +400,14 @@ export class DeliveryScheduler {
         'an email waits because its stored content is missing; `tassis check` lists such emails',
       )
     else this.#app.log.info(facts, verdict.kind)
+  }
+
+  async #makeOverdueDue(): Promise<void> {
+    try {
+      await makeOverdueDue(this.#app, this.#stopping.signal)
+    } catch (error) {
+      this.#app.log.error({ err: error }, 'looking for mail that a wrong clock put off failed; the next start does it')
+    }
   }
 
   #onWorkerDeath(worker: number): void {

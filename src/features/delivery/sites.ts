@@ -12,6 +12,7 @@ import { hours } from '#platform/units.ts'
 import { isBulkLane } from '../emails/lanes.ts'
 import { siteRestMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
+import { MAX_SITE_REST_MS } from './retry.ts'
 import { SlotPool, type SlotRules } from './slot-pool.ts'
 import type { WaitQueue } from './wait-queue.ts'
 
@@ -231,10 +232,9 @@ export class Sites {
    * may, and when its turn has ended the next one's begins, also when it used nothing.
    */
   offerSlots(): void {
-    const now = this.#options.clock.now()
     if (this.#freeSlots <= 0) return
     for (const site of this.#crowdedSites) {
-      if (site.restUntil <= now)
+      if (this.restLeftMs(site) === 0)
         this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
       if (site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
@@ -254,6 +254,12 @@ export class Sites {
     }
   }
 
+  /** For how long the site still rests; 0: it does not. Longer than any rest, it was begun under a clock that was ahead. */
+  restLeftMs(site: Site): Millis {
+    const leftMs = site.restUntil - this.#options.clock.now()
+    return leftMs > MAX_SITE_REST_MS ? 0 : Math.max(leftMs, 0)
+  }
+
   /** A session was had there. */
   answered(site: Site): void {
     site.failures = 0
@@ -262,11 +268,10 @@ export class Sites {
 
   /** Each time that nobody lets us in, the site is left alone longer; what fails while it rests belongs to the same time. */
   rest(site: Site, reason: string): void {
-    const now = this.#options.clock.now()
-    if (site.restUntil > now) return
+    if (this.restLeftMs(site) > 0) return
     site.failures++
     site.answers = 0
-    site.restUntil = now + siteRestMs(site.failures)
+    site.restUntil = this.#options.clock.now() + siteRestMs(site.failures)
     site.restReason = reason
     // Who waits for a slot waits for the end of the rest from now on: perhaps nobody leaves the site any more.
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)

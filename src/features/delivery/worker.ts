@@ -12,6 +12,7 @@ import { bulkShare } from './bulk-share.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
+import { siteRefusalOf } from './site-refusal.ts'
 
 declare const self: Worker
 
@@ -160,8 +161,8 @@ async function run(name: string, site: Site, job: DeliverJob, message: readonly 
       signal: attempt.signal,
     })
     end(job, result, session)
-    // Whoever waits behind an unreachable site was never dialled: it goes back without an attempt.
-    if (result.kind === 'unreachable' || result.kind === 'postponed')
+    // What waits behind a site that refuses us, or cannot be dialled now, goes back without an attempt.
+    if (result.kind === 'postponed' || siteRefusalOf(result) !== undefined)
       for (const { job: behind } of takeWaiting(site)) end(behind, { kind: 'dropped' })
   } catch (error) {
     end(job, ownFailure(error))

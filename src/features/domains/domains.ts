@@ -309,13 +309,13 @@ export const deletedDomains = (db: Database, after: number, limit: number): Doma
 /** Removes the row of a deleted domain, and with it the key. */
 export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
 
-/** Domains whose check is due at `now`, in order, after the one that `after` names. */
+/** Domains whose check is due at `until` or before, in order, after the one that `after` names. */
 export const dueDomains = (
   db: Database,
-  now: Millis,
+  until: Millis,
   after: { readonly nextCheckAt: Millis; readonly id: number },
   limit: number,
-): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, now, limit).map(domainOf)
+): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, until, limit).map(domainOf)
 
 /** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)

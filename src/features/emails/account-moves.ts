@@ -31,7 +31,8 @@ export interface ReleasePlace {
 /** Statuses of emails that may have a held recipient, as stored: `queued` and, of several recipients, `processing`. */
 const MAY_HOLD = [statusCode('queued'), statusCode('processing')] as const
 
-const IS_HELD = `recipients.status = 0 AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD.length}) = '${HELD}'`
+/** SQL: the recipient is held for its account. */
+export const IS_HELD = `recipients.status = 0 AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD.length}) = '${HELD}'`
 
 const sql = prepared((db) => ({
   waiting: db.prepare<Waiting, [number]>(

@@ -57,7 +57,7 @@ export function keepReply(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: Re
 
 /** Removes answers that are older than they have to be kept. */
 export const trimReplies = (app: App): Promise<void> =>
-  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.clock.now() - REPLY_KEPT_MS))
+  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.provenNow() - REPLY_KEPT_MS))
 
 /** Rows that are looked at in one transaction: some 10 ms at most, since an answer has 500 emails. */
 const ERASED_SLICE = 10

@@ -6,6 +6,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { record } from '../events/record.ts'
+import { IS_HELD } from './account-moves.ts'
 import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
 import { statusCode, statusName } from './status.ts'
 
@@ -41,6 +42,14 @@ const sql = prepared((db) => ({
   lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
     'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
   ),
+  waitingAfter: db.prepare<
+    { id: number; attempts: number; nextAt: number; isHeld: number },
+    [string, number, number, number]
+  >(
+    `SELECT id, attempts, next_at AS nextAt, coalesce(${IS_HELD}, 0) AS isHeld FROM recipients
+     WHERE lane = ? AND (next_at, id) > (?, ?) AND status = 0 ORDER BY next_at, id LIMIT ?`,
+  ),
+  makeDue: db.prepare('UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = 0'),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
     'SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> 2',
   ),
@@ -174,4 +183,32 @@ export function holdDue(
     settleEmail(tx, email, 'queued', hold.eventTime)
   }
   return rows.length
+}
+
+/** A place in the order of a lane's queue. */
+export interface QueuePlace {
+  readonly nextAt: Millis
+  readonly id: number
+}
+
+/**
+ * Makes those recipients of a lane due at `now` of whom `isDue` says so, out of up to `limit` queued ones after `place`. Those held for their account
+ * stay. Returns how many became due, and where to go on; no place: all were looked at.
+ */
+export function makeDue(
+  tx: Tx,
+  lane: string,
+  look: {
+    now: Millis
+    place: QueuePlace
+    limit: number
+    isDue: (recipient: { readonly attempts: number; readonly nextAt: Millis }) => boolean
+  },
+): { count: number; place: QueuePlace | undefined } {
+  const statements = sql(tx.db)
+  const rows = statements.waitingAfter.all(lane, look.place.nextAt, look.place.id, look.limit)
+  let count = 0
+  for (const row of rows)
+    if (row.isHeld === 0 && look.isDue(row)) count += statements.makeDue.run(look.now, row.id, row.nextAt).changes
+  return { count, place: rows.length < look.limit ? undefined : rows.at(-1) }
 }

@@ -9,6 +9,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
 import { flushDaily, isDailyKey } from './figures.ts'
 
 /** Position = the stored code: only ever append. */
@@ -193,11 +194,15 @@ export const setMeta = (db: Database, key: string, value: string): void => void 
 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 
-/** Makes `App.eventTime`: the clock, held at the newest time seen while the clock is behind it, restarts included. */
+/** Further behind the newest time the clock is right, and was wrong before: its events must not all have one wrong time until then. */
+const MAX_BEHIND_MS = days(3)
+
+/** Makes `App.eventTime`: the clock, held at the newest time seen while the clock is a little behind it, restarts included. */
 export function createEventTime(clock: Clock, db: Database): () => Millis {
   let newest = Number(getMeta(db, 'newest_time') ?? 0)
   return () => {
-    newest = Math.max(newest, clock.now())
+    const now = clock.now()
+    newest = newest - now > MAX_BEHIND_MS ? now : Math.max(newest, now)
     return newest
   }
 }

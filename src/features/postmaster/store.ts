@@ -219,7 +219,7 @@ const SLICE = 500
  * MAX_OPERATOR_MAIL_BYTES; returns how many. Meant to be called every hour or so, one run at a time.
  */
 export async function trimOperatorMail(app: App): Promise<number> {
-  const before = app.clock.now() - days(app.config.inboundRawDays)
+  const before = app.provenNow() - days(app.config.inboundRawDays)
   let removed = await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteOld.all(before, SLICE)))
   for (const kind of OPERATOR_MAIL_KINDS) {
     const oldest = sql(app.db).oldestKept.get(kind, MOST_OPERATOR_MAIL - 1)

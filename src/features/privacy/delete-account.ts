@@ -13,7 +13,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
-import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { closeAccount, emptyAccount, subAccountsOf } from '../accounts/close.ts'
 import { removeKeysOf } from '../api-keys/keys.ts'
@@ -43,6 +43,8 @@ const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 const IN_HAND_MS = seconds(20)
 /** By then every request that was let in before the deletion is over. */
 const LATE_MS = minutes(10)
+/** No step waits longer. */
+const MAX_WAIT_MS = minutes(10)
 /** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
 const COLLECT_MS = seconds(30)
 /** When the files could not be scrubbed yet. */
@@ -170,7 +172,7 @@ export function startAccountRemoval(app: App): DueLoop {
     step: async (ending) => {
       const deletion = sql(app.db).next.get()
       if (!deletion) return undefined
-      if (deletion.dueAt > app.clock.now()) return deletion.dueAt
+      if (!isDue(deletion.dueAt, app.clock.now(), MAX_WAIT_MS)) return deletion.dueAt
       await giveWay()
       if (ending.aborted) return undefined
       try {

@@ -6,7 +6,7 @@ import type { Actor, App } from '#features/app.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { audit } from '../audit-logs/audit.ts'
 import { insertOperation, progressOperation } from '../operations/operations.ts'
@@ -156,7 +156,7 @@ export function startErasures(app: App): DueLoop {
     step: async (ending): Promise<Millis | undefined> => {
       const erasure = nextErasure(app.db)
       if (!erasure) return undefined
-      if (erasure.dueAt > clock.now()) return erasure.dueAt
+      if (!isDue(erasure.dueAt, clock.now(), BYTES_LOOK_MS)) return erasure.dueAt
       await giveWay()
       if (ending.aborted) return undefined
       await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))

@@ -183,7 +183,7 @@ export function findReport(db: Database, id: string): StoredReport {
 
 /** Removes reports that came in over 400 days ago, a slice at a time; how many. */
 export async function trimReports(app: App): Promise<number> {
-  const before = app.clock.now() - days(KEPT_DAYS)
+  const before = app.provenNow() - days(KEPT_DAYS)
   for (let removed = 0; ; ) {
     const rows = sql(app.db).oldest.all(SLICE)
     const last = rows.at(-1)

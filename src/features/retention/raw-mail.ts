@@ -3,11 +3,11 @@ import type { App } from '#features/app.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
 import { oldestWaitingRef } from '../inbound/retire.ts'
-import { believedTime } from './believed-time.ts'
+import { provenTime } from './proven-time.ts'
 
 /** Resolves with how many months went. */
 export async function dropRawMail(app: App): Promise<number> {
-  const before = (await believedTime(app)) - days(app.config.inboundRawDays)
+  const before = (await provenTime(app)) - days(app.config.inboundRawDays)
   const waiting = oldestWaitingRef(app.db)
   // Months are counted from that of the year 0.
   const firstKept =

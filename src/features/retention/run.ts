@@ -20,10 +20,10 @@ import {
   trimEvents,
 } from '../events/trim.ts'
 import { firstNeededSeq } from '../webhooks/needed.ts'
-import { believedTime } from './believed-time.ts'
 import { BUDGETED, type Budgeted, type Cut } from './budgets.ts'
 import { agedCutoffs, budgetCuts } from './cutoffs.ts'
 import { createPace, type Pace } from './pace.ts'
+import { provenTime } from './proven-time.ts'
 import { goThrough, type OldRow, retireByIds, type Walk } from './walk.ts'
 import {
   broadcastContentWalk,
@@ -58,7 +58,7 @@ export function runRetention(app: App, signal: AbortSignal = new AbortController
 }
 
 async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
-  const now = await believedTime(app)
+  const now = await provenTime(app)
   const aged = await removeAged(app, now, signal)
   // Only then, or budgets would be measured with what goes for its age.
   const oversized = await removeOversized(app, now, signal)

@@ -98,7 +98,7 @@ export const operationWalk: Walk<OldOperation> = {
   after: operationsAfter,
   byId: oldOperation,
   retire(app, tx, operation) {
-    if (!isExpired(operation, app.clock.now())) return false
+    if (!isExpired(operation, app.provenNow())) return false
     if (hasEmails(tx.db, operation.id) || hasBroadcast(tx.db, operation.id)) return false
     if (!deleteOperation(tx, operation.id)) return false
     forgetOperation(tx, operation.id)

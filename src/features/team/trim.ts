@@ -8,5 +8,5 @@ import { trimSessions } from './sessions.ts'
 /** Some rows a transaction, until none is left. */
 export async function trimPeople(app: App): Promise<void> {
   for (const trim of [trimSessions, trimResets, trimInvitations, trimKnownNetworks])
-    while ((await app.commit.writeFromReserve((tx) => trim(tx, app.clock.now()))) > 0);
+    while ((await app.commit.writeFromReserve((tx) => trim(tx, app.provenNow()))) > 0);
 }

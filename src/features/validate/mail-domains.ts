@@ -136,6 +136,8 @@ async function lookUp(resolver: Resolver, domain: string): Promise<MailDomain> {
       return no(`The domain ${domain} does not exist.`)
     case 'no-mail-host':
       return no(`The domain ${domain} has no mail server: neither an MX record nor an address.`)
+    case 'literal-mx':
+      return no(`The MX records of ${domain} hold IP addresses where they must name hosts.`)
     case 'loop':
       return unknown(`The aliases of ${domain} in DNS lead nowhere.`)
     case 'temporary':

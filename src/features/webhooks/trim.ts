@@ -41,7 +41,7 @@ export async function trimWebhookHistory(app: App): Promise<number> {
     while (!(await app.commit.writeFromReserve((tx) => removeSlice(tx, id))));
     app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')
   }
-  const before = app.clock.now() - days(app.config.webhookHistoryDays)
+  const before = app.provenNow() - days(app.config.webhookHistoryDays)
   let removed = 0
   for (let after = 0; ; ) {
     const rows = sql(app.db).slice.all(after, SLICE)

@@ -25,6 +25,12 @@ export interface DueLoop {
   stop(): Promise<void>
 }
 
+/**
+ * Whether a stored due time has come. One further ahead than anything is ever put off was stored under a clock that was ahead: it has.
+ * @param maxWaitMs the longest that anything is put off
+ */
+export const isDue = (dueAt: Millis, now: Millis, maxWaitMs: number): boolean => dueAt <= now || dueAt > now + maxWaitMs
+
 /** Never long: a wall clock that jumps, or a machine that slept, must not make a step late. */
 const LONGEST_SLEEP_MS = minutes(1)
 const AFTER_FAILURE_MS = seconds(5)

@@ -25,6 +25,8 @@ export type MailRoute =
   | { readonly kind: 'nxdomain' }
   /** The domain exists, with neither MX nor address: permanent, 5.1.2. */
   | { readonly kind: 'no-mail-host' }
+  /** The MX records name no host but hold IP addresses, which exist as names nowhere: permanent, 5.4.4. */
+  | { readonly kind: 'literal-mx' }
   /** Aliases that lead nowhere; worth another try later. */
   | { readonly kind: 'loop' }
   /** `reason` is a sentence for a person. */
@@ -54,7 +56,7 @@ export async function resolveMailHosts(
   const answer = await resolver.mx(domain)
   switch (answer.kind) {
     case 'ok':
-      return routeOf(domain, answer.records, answer.ttlSeconds, shuffle)
+      return routeOf(answer.records, answer.ttlSeconds, shuffle)
     case 'nodata':
       return implicitRoute(resolver, domain)
     case 'nxdomain':
@@ -66,7 +68,6 @@ export async function resolveMailHosts(
 }
 
 function routeOf(
-  domain: string,
   records: readonly MxRecord[],
   ttlSeconds: number,
   shuffle: <T>(items: readonly T[]) => T[],
@@ -76,9 +77,7 @@ function routeOf(
   if (named.length === 0) return { kind: 'null-mx' }
   // RFC 5321 §5.1: an MX names a host; an address in its place resolves to nothing.
   const usable = named.filter((r) => isIP(r.exchange) === 0)
-  if (usable.length === 0) {
-    return { kind: 'temporary', reason: `The MX records of ${domain} hold IP addresses where they must name hosts.` }
-  }
+  if (usable.length === 0) return { kind: 'literal-mx' }
   const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
   const hosts = new Map<string, MailHost>()
   for (const { exchange, preference } of sorted) {
@@ -122,6 +121,50 @@ export async function resolveHostAddresses(
   if (answers.some((answer) => answer.kind === 'loop')) return { kind: 'loop' }
   // Servers that answer NXDOMAIN for one type only are broken; the other type's answer is the truth then.
   return { kind: answers.every((answer) => answer.kind === 'nxdomain') ? 'nxdomain' : 'nodata' }
+}
+
+export interface HostWithAddresses {
+  readonly host: string
+  readonly addresses: readonly string[]
+}
+
+export type RouteAddresses =
+  /** The hosts that have addresses, in the order given. */
+  | { readonly kind: 'ok'; readonly hosts: readonly HostWithAddresses[] }
+  /** None of the hosts exists or has an address: permanent, 5.4.4. */
+  | { readonly kind: 'no-address' }
+  | { readonly kind: 'temporary'; readonly reason: string }
+
+/** Hosts looked up at a time. A route needs no more; the next are looked up when none of these has an address. */
+const HOSTS_BATCH_SIZE = 8
+
+/** The addresses of the hosts of a route. */
+export async function resolveRouteAddresses(
+  resolver: Resolver,
+  hosts: readonly MailHost[],
+  { ipv6 }: { ipv6: boolean },
+): Promise<RouteAddresses> {
+  const names = hosts.map(({ host }) => host).join(', ')
+  let isCertain = true
+  for (let from = 0; from < hosts.length; from += HOSTS_BATCH_SIZE) {
+    const batch = await Promise.all(
+      hosts.slice(from, from + HOSTS_BATCH_SIZE).map(async ({ host }) => ({
+        host,
+        found: await resolveHostAddresses(resolver, host, { ipv6 }),
+      })),
+    )
+    const usable = batch.flatMap(({ host, found }) =>
+      found.kind === 'ok' ? [{ host, addresses: found.addresses }] : [],
+    )
+    if (usable.length > 0) return { kind: 'ok', hosts: usable }
+    if (batch.some(({ found }) => found.kind === 'temporary' || found.kind === 'loop')) isCertain = false
+  }
+  if (!isCertain) return { kind: 'temporary', reason: `The addresses of ${names} could not be looked up` }
+  if (ipv6) return { kind: 'no-address' }
+  const found = await resolveRouteAddresses(resolver, hosts, { ipv6: true })
+  return found.kind === 'ok'
+    ? { kind: 'temporary', reason: `${names} can be reached over IPv6 only, which is switched off here` }
+    : found
 }
 
 function failure(answer: FailedAnswer, what: string, name: string): string {

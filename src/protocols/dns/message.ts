@@ -2,7 +2,7 @@
  * @module Queries and answers as DNS messages (RFC 1035 §4, EDNS0 of RFC 6891), over dns-packet. Pure: opens no socket.
  */
 import { isIPv4, isIPv6 } from 'node:net'
-import { decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
+import { type DecodedPacket, decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
 import { ipv6Groups } from './special-addresses.ts'
 
 export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS'
@@ -67,6 +67,7 @@ export interface AnswerRecord {
   readonly data: unknown
 }
 
+/** A referral is `servfail`: the server has no answer, and whoever asked cannot follow it to one that has. */
 export type Rcode = 'noerror' | 'nxdomain' | 'servfail' | 'refused' | 'unsupported'
 
 export interface Response {
@@ -97,7 +98,8 @@ export function decodeResponse(
     return { kind: 'malformed' }
   }
   const flags = bytes.readUInt16BE(2)
-  const rcode = rcodeOf(flags & 0xf, packet.additionals ?? [])
+  const said = rcodeOf(flags & 0xf, packet.additionals ?? [])
+  const rcode = said === 'noerror' && isReferral(packet) ? 'servfail' : said
   const asked = packet.questions?.[0]
   // Some servers leave the question out of an error; nothing of such an answer is used but the error.
   if (asked === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
@@ -115,6 +117,12 @@ export function decodeResponse(
       soa: soaOf(packet.authorities ?? []),
     },
   }
+}
+
+/** RFC 2308 §2.2: no answer, NS records and no SOA, where an absence would have the SOA or no NS. Resolvers that are broken, and lame servers, send it. */
+function isReferral({ answers = [], authorities = [] }: DecodedPacket): boolean {
+  if (answers.length > 0) return false
+  return authorities.some(({ type }) => type === 'NS') && authorities.every(({ type }) => type !== 'SOA')
 }
 
 function rcodeOf(low: number, additionals: readonly PacketAnswer[]): Rcode {

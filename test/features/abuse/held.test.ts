@@ -283,7 +283,7 @@ test('where the site of a lane rests, mail of a paused account waits for its acc
   await pause(app, actor)
   const now = clock.now() + hours(1)
   for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())
-    await holdLane(app, lane, { now, until: now + minutes(15), reason: 'The site rests.' })
+    await holdLane(app, lane, { now, until: now + minutes(15), reason: 'The site rests.', siteFailures: 1 })
   expect(waiting(app).map(({ lastError, nextAt }) => [lastError, nextAt])).toEqual([
     [`Held: The account is paused: ${REASON}`, clock.now() + hours(24)],
     ['The site rests.', now + minutes(15)],

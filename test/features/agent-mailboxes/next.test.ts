@@ -4,7 +4,7 @@ import { nackMessage } from '#features/agent-mailboxes/leases.ts'
 import { deleteMailbox, type Mailbox } from '#features/agent-mailboxes/mailboxes.ts'
 import { createWaitingRooms, MOST_WAITING_AN_ACCOUNT, type WaitingRooms } from '#features/agent-mailboxes/waiting.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { days, minutes, seconds } from '#platform/units.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
@@ -46,6 +46,18 @@ const waiting = (rooms: WaitingRooms, service: MailboxApi, mailbox: Mailbox, wai
   )
   return { outcome, leave: () => leaving.abort() }
 }
+
+test('a lease that was given while the clock was 40 days ahead is over when it is right', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox({ local_part: 'support' })
+  const id = await service.deliver(mailbox, { subject: 'First' })
+  expect(idOf(await next(service, mailbox))).toBe(id)
+  service.clock.jumpTo(service.clock.now() - days(40))
+  expect(idOf(await next(service, mailbox))).toBe(id)
+  // A correction of the clock takes no lease away.
+  service.clock.jumpTo(service.clock.now() - seconds(50))
+  expectRefused408(await next(service, mailbox))
+})
 
 describe('the next message', () => {
   test('is the oldest one that nobody holds, whole, leased for 5 minutes', async () => {

@@ -72,6 +72,20 @@ describe('a welcome', () => {
     expect(suppressed).toBe(String(detail['id']))
   })
 
+  test('that was begun while the clock was 40 days ahead leaves after its delay when the clock is right', async () => {
+    await using service = await createConfirming()
+    const { clock, app } = service
+    await addNamed(service, await welcoming(service, { welcome_email_delay_seconds: 3600 }))
+    clock.jumpTo(clock.now() - days(40))
+    const now = app.clock.now()
+    await eventually(
+      () => app.db.query<{ at: number }, []>('SELECT due_at AS at FROM contact_mails').get()?.at === now + hours(1),
+    )
+    clock.advance(hours(1))
+    await service.drained()
+    expect(service.sent()).toEqual([WELCOMED])
+  })
+
   test('is sent after the confirmation where one is needed, and never before', async () => {
     await using service = await createConfirming()
     const list = await welcoming(service, { double_opt_in: true })

@@ -29,6 +29,6 @@ test('max_attempts counts the attempts until expiry', () => {
 })
 
 test('a message expires when its age reaches the limit, not before', () => {
-  expect(isExpired(0, hours(48) - 1, 48)).toBe(false)
-  expect(isExpired(0, hours(48), 48)).toBe(true)
+  expect(isExpired(0, hours(48) - 1, 50, 48)).toBe(false)
+  expect(isExpired(0, hours(48), 12, 48)).toBe(true)
 })

@@ -68,6 +68,14 @@ describe('an unverified domain', () => {
   })
 })
 
+test('a look that a clock 40 days ahead has put off is due when the clock is right', async () => {
+  await using t = await startVerified()
+  t.clock.jumpTo(t.clock.now() - days(40))
+  expect(await recheckDomains(t.app)).toBe(1)
+  expect(t.stored(t.id).nextCheckAt).toBe(t.clock.now() + hours(6))
+  expect(await recheckDomains(t.app)).toBe(0)
+})
+
 describe('a verified domain', () => {
   test('is looked at every 6 hours, and every 15 minutes while DNS fails', async () => {
     await using t = await startVerified()

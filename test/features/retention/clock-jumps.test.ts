@@ -13,24 +13,10 @@ import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, type EmailApi, NOW } from '#test/support/email-api.ts'
 import { endAttempts, SHORT } from './year.ts'
 
-/** As a real one: a jump moves the wall clock alone. */
-class JumpingClock extends ManualClock {
-  #jumpedMs = 0
-
-  override jumpTo(now: number): void {
-    this.#jumpedMs += now - this.now()
-    super.jumpTo(now)
-  }
-
-  override monotonicMs(): number {
-    return this.now() - this.#jumpedMs
-  }
-}
-
 const NOTHING = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
 
-async function withMail(dataDir?: string): Promise<{ api: EmailApi; clock: JumpingClock; id: string }> {
-  const clock = new JumpingClock(NOW)
+async function withMail(dataDir?: string): Promise<{ api: EmailApi; clock: ManualClock; id: string }> {
+  const clock = new ManualClock(NOW)
   const api = await createEmailApi({ clock, settings: { ...SHORT }, ...(dataDir !== undefined && { dataDir }) })
   const { id } = await api.accepted()
   clock.advance(minutes(1))
@@ -72,7 +58,7 @@ describe('retention', () => {
     try {
       const { api, clock } = await withMail(dataDir)
       await api[Symbol.asyncDispose]()
-      const later = new JumpingClock(clock.now() + days(365))
+      const later = new ManualClock(clock.now() + days(365))
       await using again = await createTestApp({ clock: later, dataDir, settings: { ...SHORT } })
       expect(await runRetention(again.app)).toEqual(NOTHING)
       later.advance(hours(25))
@@ -93,7 +79,7 @@ describe('retention', () => {
 })
 
 test('raw messages of months past go, but for one that is still to be processed', async () => {
-  const clock = new JumpingClock(NOW)
+  const clock = new ManualClock(NOW)
   await using api = await createEmailApi({ clock })
   const { app } = api
   const [ref = 0] = await app.rawMail.put([Buffer.from('raw')], clock.now())

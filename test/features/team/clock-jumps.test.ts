@@ -15,24 +15,20 @@ interface Service extends TestApi {
   readonly clock: ManualClock
 }
 
-/** A service in which something happened while the clock was ten years ahead. */
+/** A service whose clock was ten years ahead when it started. */
 async function createService(): Promise<Service> {
-  const clock = new ManualClock(START)
+  const clock = new ManualClock(WRONG)
   const service = await createTestApi({ clock })
   await createTestUser(service.app, service.actor, ADA, 'owner')
   return { ...service, clock }
 }
 
-test('a session that was made or used while the clock was years ahead is over when it is right again, and a new one lasts as long as any', async () => {
+test('a session that was made while the clock was years ahead is over when it is right again, and a new one lasts as long as any', async () => {
   await using service = await createService()
   const { app, clock } = service
-  const used = await signIn(service, ADA)
-  clock.jumpTo(START + days(13))
-  clock.jumpTo(WRONG)
   const made = await signIn(service, ADA)
   app.eventTime()
   clock.jumpTo(START + days(13))
-  expect((await used.ask('GET', '/v1/account')).status).toBe(200)
   expect((await made.ask('GET', '/v1/account')).status).toBe(401)
   const after = await signIn(service, ADA)
   clock.advance(days(13))
@@ -45,7 +41,6 @@ test('a session that was made or used while the clock was years ahead is over wh
 test('a link for a new password and an invitation end in time, whatever the clock said before', async () => {
   await using service = await createService()
   const { app, clock, url } = service
-  clock.jumpTo(WRONG)
   app.eventTime()
   const early = tokenIn(await resetUser(app, ADA))
   clock.jumpTo(START)

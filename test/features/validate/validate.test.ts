@@ -103,8 +103,8 @@ describe('the domain', () => {
       unknown('ada@half.test', 'The DNS servers could not look up the addresses of half.test (SERVFAIL).'),
     ],
     [
-      'whose MX is an IP address is unknown',
-      unknown('ada@numbers.test', 'The MX records of numbers.test hold IP addresses where they must name hosts.'),
+      'whose MX is an IP address takes none',
+      bad('ada@numbers.test', 'The MX records of numbers.test hold IP addresses where they must name hosts.'),
     ],
     [
       'that is an alias of itself is unknown',

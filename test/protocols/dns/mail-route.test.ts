@@ -93,14 +93,13 @@ describe('the hosts of a domain', () => {
     })
   })
 
-  test('an MX that holds an IP address is passed over, and nothing else is worth a later try', async () => {
+  test('an MX that holds an IP address is passed over; MX records of that kind alone lead nowhere', async () => {
     expect(await route({ 'example.com': { MX: [mx(5, '192.0.2.1'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],
     })
     expect(await route({ 'example.com': { MX: [mx(5, '192.0.2.1')] } })).toEqual({
-      kind: 'temporary',
-      reason: 'The MX records of example.com hold IP addresses where they must name hosts.',
+      kind: 'literal-mx',
     })
   })
 
@@ -126,6 +125,7 @@ describe('the hosts of a domain', () => {
 
   test.each([
     ['SERVFAIL', 'The DNS servers could not look up the mail servers (MX) of example.com (SERVFAIL).'],
+    ['REFERRAL', 'The DNS servers could not look up the mail servers (MX) of example.com (SERVFAIL).'],
     ['REFUSED', 'The DNS servers refused to look up the mail servers (MX) of example.com.'],
     ['MALFORMED', 'The DNS servers did not answer in time when asked for the mail servers (MX) of example.com.'],
   ] as const)('%s for the MX is temporary, and never falls back to the address', async (fault, reason) => {

@@ -99,6 +99,22 @@ describe('what is not there', () => {
     expect(await resolver.mx('refused.example.com')).toEqual({ kind: 'refused' })
   })
 
+  test.each(['mx', 'a', 'aaaa', 'txt', 'cname', 'ptr'] as const)(
+    'a referral is a failure, and says nothing of the record: %s',
+    async (type) => {
+      await using server = await startDnsServer({ 'lame.example.com': 'REFERRAL' })
+      using resolver = resolverFor(server)
+      expect(await resolver[type]('lame.example.com')).toEqual({ kind: 'servfail' })
+    },
+  )
+
+  test('a referral at the end of an alias is a failure', async () => {
+    const zone: Zone = { 'alias.example.com': { CNAME: 'lame.example.net' }, 'lame.example.net': 'REFERRAL' }
+    await using server = await startDnsServer(zone, { followsCnames: false })
+    using resolver = resolverFor(server)
+    expect(await resolver.txt('alias.example.com')).toEqual({ kind: 'servfail' })
+  })
+
   test('a name that has only names below it exists', async () => {
     await using server = await startDnsServer({ 'a.b.example.com': { A: ['192.0.2.1'] } })
     using resolver = resolverFor(server)
@@ -287,12 +303,15 @@ describe('CNAMEs', () => {
 })
 
 describe('several servers', () => {
-  test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)('the next one is asked after %s', async (fault) => {
-    await using first = await startDnsServer({ 'example.com': fault })
-    await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
-    using resolver = resolverFor([first.address, second.address])
-    expect(await resolver.a('example.com')).toMatchObject({ records: ['192.0.2.1'] })
-  })
+  test.each(['SERVFAIL', 'REFUSED', 'MALFORMED', 'REFERRAL'] as const)(
+    'the next one is asked after %s',
+    async (fault) => {
+      await using first = await startDnsServer({ 'example.com': fault })
+      await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
+      using resolver = resolverFor([first.address, second.address])
+      expect(await resolver.a('example.com')).toMatchObject({ records: ['192.0.2.1'] })
+    },
+  )
 
   test('the next one is asked after silence', async () => {
     await using first = await startDnsServer({ 'example.com': 'SILENCE' })

@@ -1,0 +1,125 @@
+/**
+ * @module The clock of the service: the wall clock, except that a jump of days ahead has to stand for a day before it is believed. Such a clock
+ * is wrong more often than right, and what went by it (mail that expired or was released, data removed for its age) does not come back with the right
+ * time. Logs every jump, and emits `setBack` when the wall clock went back, so that what was put off under a wrong time can be made due.
+ */
+import type { Clock, Millis } from './clock.ts'
+import type { Log } from './log.ts'
+import { createSignal, type Signal } from './signal.ts'
+import { days, hours, minutes } from './units.ts'
+
+export interface TrustedClock extends Clock {
+  /**
+   * The time by which things are removed for good. As `now`, but after a start further ahead of the last run than a jump may be, that of the last run,
+   * until the service has run for a day: a clock that is wrong at the start looks like a long time off.
+   */
+  provenNow(): Millis
+  /** The wall clock went back by more than a minute. Emitted after the code that noticed it. */
+  readonly setBack: Signal<void>
+}
+
+export interface TrustedClockOptions {
+  readonly log: Pick<Log, 'warn' | 'info'>
+  /** What `provenNow` gave at a recent time of the last run; undefined in a new data directory. */
+  readonly lastRunAt: Millis | undefined
+}
+
+/** How far the wall clock may jump ahead of the monotonic one and be believed at once: further than any correction, less than most expiries. */
+export const MAX_STEP_MS = days(2)
+/** Of running time that a clock further ahead has to stand. */
+const PROBATION_MS = days(1)
+/** Smaller steps are corrections, and are not logged. */
+const MIN_JUMP_MS = minutes(1)
+
+export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedClockOptions): TrustedClock {
+  const setBack = createSignal<void>()
+  const sleptSinceMs = createSleepMeter(clock)
+  /** The last reading that was believed. */
+  let last = { at: clock.now(), monotonicMs: clock.monotonicMs() }
+  /** Since when the wall clock is too far ahead, by the monotonic one. */
+  let doubtedSinceMs: number | undefined
+  /** The end of the last run, until it is proven that the clock is right to be so far from it. */
+  let lastRun = lastRunAt === undefined ? undefined : { at: lastRunAt, monotonicMs: last.monotonicMs }
+  let isStartLogged = false
+
+  /** Whether a jump ahead is believed. */
+  const believes = (wall: Millis, jumpMs: number, monotonicMs: number): boolean => {
+    const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
+    if (doubtedSinceMs === undefined && jumpMs - sleptSinceMs() <= MAX_STEP_MS) {
+      log.warn(facts, 'the clock jumped ahead')
+      return true
+    }
+    if (doubtedSinceMs === undefined) {
+      doubtedSinceMs = monotonicMs
+      log.warn(
+        facts,
+        'the clock jumped days ahead; it is not believed until it has stood for a day. If it is right, restart the service',
+      )
+    }
+    if (monotonicMs - doubtedSinceMs < PROBATION_MS) return false
+    log.warn(facts, 'the clock has stood days ahead for a day; it is believed now')
+    return true
+  }
+
+  const now = (): Millis => {
+    const wall = clock.now()
+    const monotonicMs = clock.monotonicMs()
+    const expected = last.at + monotonicMs - last.monotonicMs
+    const jumpMs = wall - expected
+    if (jumpMs > (doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
+      if (!believes(wall, jumpMs, monotonicMs)) return expected
+    } else if (doubtedSinceMs !== undefined)
+      log.warn({ clock: new Date(wall).toISOString() }, 'the clock is right again')
+    // Not by the monotonic clock: where that was wrong too, it has gone back with the other.
+    const backMs = last.at - wall
+    doubtedSinceMs = undefined
+    last = { at: wall, monotonicMs }
+    if (backMs > MIN_JUMP_MS) {
+      log.warn(
+        { clock: new Date(wall).toISOString(), backHours: Math.round(backMs / hours(1)) },
+        'the clock was set back',
+      )
+      queueMicrotask(() => setBack.emit())
+    }
+    return wall
+  }
+
+  const provenNow = (): Millis => {
+    const at = now()
+    if (!lastRun) return at
+    const runMs = clock.monotonicMs() - lastRun.monotonicMs
+    const aheadMs = at - (lastRun.at + runMs)
+    if (aheadMs > MAX_STEP_MS && runMs < PROBATION_MS) {
+      if (!isStartLogged)
+        log.warn(
+          { clock: new Date(at).toISOString(), aheadDays: Math.floor(aheadMs / days(1)) },
+          'the clock is days ahead of the last run; until the service has run with it for a day, nothing is removed for its age',
+        )
+      isStartLogged = true
+      return lastRun.at + runMs
+    }
+    lastRun = undefined
+    return at
+  }
+
+  return {
+    now,
+    provenNow,
+    setBack,
+    monotonicMs: () => clock.monotonicMs(),
+    sinceBootMs: () => clock.sinceBootMs(),
+    after: (delayMs, run) => clock.after(delayMs, run),
+    sleep: (delayMs) => clock.sleep(delayMs),
+  }
+}
+
+/** How long the machine was asleep since it was last asked: the monotonic clock stands still meanwhile, so that waking up looks like a jump ahead. */
+function createSleepMeter(clock: Clock): () => number {
+  const sleptMs = () => clock.sinceBootMs() - clock.monotonicMs()
+  let known = sleptMs()
+  return () => {
+    const before = known
+    known = sleptMs()
+    return known - before
+  }
+}

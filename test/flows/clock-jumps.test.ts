@@ -1,0 +1,240 @@
+/** @module Clocks that jump in the middle of deliveries to real servers: every recipient reaches its right end, in time. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ManualClock, systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
+
+interface Row {
+  readonly status: number
+  readonly attempts: number
+  readonly nextAt: number | null
+  readonly category: string | null
+}
+
+const rows = (flow: { readonly app: MailFlow['app'] }): Row[] =>
+  flow.app.db
+    .query<Row, []>(
+      'SELECT status, attempts, next_at AS nextAt, bounce_category AS category FROM recipients ORDER BY id',
+    )
+    .all()
+
+/** A clock of which also the monotonic one jumps, as of a machine that was moved or a process whose clock is faked. */
+class WhollyJumpingClock extends ManualClock {
+  #jumpedMs = 0
+
+  override jumpTo(now: number): void {
+    this.#jumpedMs += now - this.now()
+    super.jumpTo(now)
+  }
+
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.#jumpedMs
+  }
+
+  override sinceBootMs(): number {
+    return this.monotonicMs()
+  }
+}
+
+/** Lets time pass until the condition holds; 40 days do not pass meanwhile. */
+const pass = (clock: ManualClock, condition: () => boolean): Promise<true> =>
+  eventually(() => {
+    clock.advance(seconds(30))
+    return condition() || undefined
+  })
+
+/** Whether each that still waits is due within the first step of the ladder. */
+const areInTime = (flow: MailFlow): boolean =>
+  rows(flow).every(({ nextAt }) => nextAt === null || nextAt - flow.app.clock.now() <= minutes(5.5))
+
+const CLOCKS: [string, () => ManualClock][] = [
+  ['the wall clock alone', () => new ManualClock(START)],
+  ['both clocks', () => new WhollyJumpingClock(START)],
+]
+
+describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) => {
+  async function startFlow(options: Omit<MailFlowOptions, 'clock' | 'zone'>) {
+    const clock = createClock()
+    const flow = await startMailFlow({ ...options, clock, zone })
+    const jump = async (whileAhead: () => Promise<unknown>) => {
+      const at = clock.now()
+      clock.jumpTo(at + days(40))
+      flow.app.clock.now()
+      await whileAhead()
+      clock.advance(seconds(3))
+      await flow.app.commit.barrier()
+      clock.jumpTo(at + seconds(3))
+      flow.app.clock.now()
+    }
+    return { clock, flow, jump, [Symbol.asyncDispose]: () => flow[Symbol.asyncDispose]() }
+  }
+
+  test('mail that was deferred meanwhile goes in time', async () => {
+    let isBusy = true
+    await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
+    await using it = await startFlow({ smtpPort: server.port })
+    await it.jump(async () => await it.flow.outcome('bob@receiver.test'))
+    isBusy = false
+    await eventually(() => areInTime(it.flow))
+    await pass(it.clock, () => rows(it.flow)[0]?.nextAt === null)
+    expect(rows(it.flow)).toMatchObject([{ status: 3, attempts: 2 }])
+    expectBalanced(it.flow.service)
+  })
+
+  test('new mail to a site that rested meanwhile goes in time', async () => {
+    let isBusy = true
+    await using server = await startScriptedSmtp({ mail: () => (isBusy ? '421 4.7.0 Later' : '250 ok') })
+    await using it = await startFlow({ smtpPort: server.port })
+    await it.jump(async () => await it.flow.outcome('bob@receiver.test'))
+    isBusy = false
+    await it.flow.send({ to: 'ann@receiver.test' })
+    await eventually(() => areInTime(it.flow))
+    await pass(it.clock, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
+    expect(rows(it.flow).map(({ status }) => status)).toEqual([3, 3])
+    expectBalanced(it.flow.service)
+  })
+
+  test('deferred mail is not expired by it', async () => {
+    let isBusy = true
+    await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
+    await using it = await startFlow({ smtpPort: server.port })
+    await it.flow.outcome('bob@receiver.test')
+    await it.jump(() => it.flow.send({ to: 'ann@receiver.test' }).then((sent) => it.flow.settled(sent)))
+    isBusy = false
+    await pass(it.clock, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
+    expect(rows(it.flow).map(({ status }) => status)).toEqual([3, 3])
+    expectBalanced(it.flow.service)
+  })
+})
+
+test('scheduled mail is not released by a jump of days, and leaves at its time', async () => {
+  const clock = new ManualClock(START)
+  await using server = await startScriptedSmtp()
+  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+  await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + days(10)).toISOString() })
+  clock.jumpTo(START + days(40))
+  // Was the scheduled one due, it would go first: it is of the same lane.
+  expect((await flow.outcome('ann@receiver.test')).recipient).toMatchObject({ status: 'sent' })
+  expect(rows(flow)[0]).toMatchObject({ attempts: 0, nextAt: START + days(10) })
+  clock.jumpTo(START)
+  clock.advance(days(10) - minutes(1))
+  await pass(clock, () => rows(flow)[0]?.nextAt === null)
+  expect(rows(flow)[0]).toMatchObject({ status: 3, attempts: 1 })
+  expectBalanced(flow.service)
+})
+
+test('an hour back delays deferred mail by nothing, and scheduled mail keeps its time', async () => {
+  const clock = new ManualClock(START)
+  let isBusy = true
+  await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
+  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+  await flow.outcome('bob@receiver.test')
+  const sendAt = START + hours(2)
+  await flow.send({ to: 'ann@receiver.test', send_at: new Date(sendAt).toISOString() })
+  clock.jumpTo(START - hours(1))
+  isBusy = false
+  // Made due where it was, without any time passing.
+  flow.app.clock.now()
+  await eventually(() => rows(flow)[0]?.nextAt === null)
+  expect(rows(flow)[1]).toMatchObject({ attempts: 0, nextAt: sendAt })
+  expectBalanced(flow.service)
+})
+
+test('what a run with a clock that was ahead has put off is due at the next start', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-clock-'))
+  try {
+    let times = 0
+    await using server = await startScriptedSmtp({ rcpt: () => (times++ > 0 ? '250 ok' : '450 4.2.0 Later') })
+    const ahead = new ManualClock(START + days(40))
+    const flow = await startMailFlow({ clock: ahead, zone, smtpPort: server.port, dataDir })
+    await using dns = flow.dns
+    await flow.outcome('bob@receiver.test')
+    await flow.service[Symbol.asyncDispose]()
+    const clock = new ManualClock(START)
+    await using again = await createTestApp({
+      dataDir,
+      clock,
+      delivers: true,
+      resolver: createResolver({
+        servers: [dns.address],
+        clock: systemClock,
+        randomId: () => randomBelow(65_536),
+      }),
+      settings: { TASSIS_SMTP_PORT: String(server.port) },
+    })
+    await eventually(() => rows(again)[0]?.nextAt === null)
+    expect(rows(again)).toMatchObject([{ status: 3, attempts: 2 }])
+    // Its events are not dated by the wrong time until that has come.
+    expect(again.app.eventTime()).toBe(again.app.clock.now())
+  } finally {
+    rmSync(dataDir, { recursive: true })
+  }
+})
+
+test('mail of a service that was off for weeks has the attempts of the ladder before it expires', async () => {
+  const clock = new WhollyJumpingClock(START)
+  await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Later' })
+  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
+  await flow.outcome('bob@receiver.test')
+  clock.jumpTo(START + days(20))
+  await eventually(() => {
+    clock.advance(minutes(10))
+    return rows(flow)[0]?.nextAt === null
+  })
+  const [row] = rows(flow)
+  expect(row).toMatchObject({ status: 4, category: 'expired' })
+  expect(row?.attempts).toBeGreaterThanOrEqual(12)
+  expectBalanced(flow.service)
+})
+
+test('attack: jumps of 40 days to and fro among deliveries; every recipient reaches the end that its server gives', async () => {
+  const clock = new ManualClock(START)
+  const asked = new Map<string, number>()
+  await using server = await startScriptedSmtp({
+    rcpt: (line) => {
+      const [, to = '', kind] = /<((\w+)-\d+@[^>]*)>/.exec(line) ?? []
+      const times = (asked.get(to) ?? 0) + 1
+      asked.set(to, times)
+      if (kind === 'hard') return '550 5.1.1 User unknown'
+      if (kind === 'soft' && times < 4) return '450 4.2.0 Later'
+      if (kind === 'busy' && times < 2) return '421 4.7.0 Too busy'
+      return '250 2.1.5 ok'
+    },
+  })
+  const kinds = ['good', 'hard', 'soft', 'busy'] as const
+  const domains = Object.fromEntries(kinds.map((kind) => [`${kind}.test`, { A: ['127.0.0.1'] }]))
+  await using flow = await startMailFlow({ clock, zone: domains, smtpPort: server.port })
+  for (let round = 0; round < 10; round++) {
+    await Promise.all(kinds.map((kind) => flow.send({ to: `${kind}-${round}@${kind}.test` })))
+    clock.jumpTo(clock.now() + (round % 3 === 2 ? -days(40) : round % 3 === 1 ? days(40) : hours(20)))
+    clock.advance(seconds(3))
+    await flow.app.commit.barrier()
+    if (round % 3 === 1) clock.jumpTo(clock.now() - days(40))
+    if (round % 3 === 2) clock.jumpTo(clock.now() + days(40))
+    clock.advance(minutes(2))
+    await flow.app.commit.barrier()
+  }
+  await eventually(() => {
+    clock.advance(minutes(1))
+    return rows(flow).every(({ nextAt }) => nextAt === null)
+  }, 60_000)
+  const ends = flow.app.db
+    .query<{ address: string; status: number }, []>('SELECT address, status FROM recipients ORDER BY id')
+    .all()
+  for (const { address, status } of ends)
+    expect([address, status]).toEqual([address, address.startsWith('hard') ? 4 : 3])
+  const messages = server.sessions.reduce((sum, session) => sum + session.messages.length, 0)
+  expect(messages).toBe(30)
+  expectBalanced(flow.service)
+})

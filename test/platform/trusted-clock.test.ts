@@ -1,0 +1,92 @@
+import { expect, test } from 'bun:test'
+import { ManualClock } from '#platform/clock.ts'
+import { createTrustedClock } from '#platform/trusted-clock.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+
+const START = Date.UTC(2026, 2, 15)
+
+function start(lastRunAt?: number, clock = new ManualClock(START)) {
+  const logged: string[] = []
+  const log = {
+    warn: (_: unknown, text: string) => void logged.push(text),
+    info: (_: unknown, text: string) => void logged.push(text),
+  }
+  const trusted = createTrustedClock(clock, { log: log as never, lastRunAt })
+  let setBack = 0
+  trusted.setBack.listen(() => setBack++)
+  return { clock, trusted, logged, setBack: () => setBack }
+}
+
+test('a jump of days ahead is not believed while it is there, time goes on, and it is logged once', () => {
+  const { clock, trusted, logged } = start()
+  clock.jumpTo(START + days(40))
+  expect(trusted.now()).toBe(START)
+  clock.advance(seconds(3))
+  expect(trusted.now()).toBe(START + seconds(3))
+  clock.jumpTo(START + seconds(3))
+  expect(trusted.now()).toBe(START + seconds(3))
+  expect(logged).toEqual([expect.stringContaining('jumped days ahead'), expect.stringContaining('is right again')])
+})
+
+test('it is believed when it has stood for a day', () => {
+  const { clock, trusted } = start()
+  clock.jumpTo(START + days(40))
+  trusted.now()
+  clock.advance(hours(23))
+  expect(trusted.now()).toBe(START + hours(23))
+  clock.advance(hours(1))
+  expect(trusted.now()).toBe(START + days(41))
+  clock.advance(minutes(1))
+  expect(trusted.now()).toBe(START + days(41) + minutes(1))
+})
+
+test('hours ahead are believed and logged, corrections of seconds only believed', () => {
+  const { clock, trusted, logged } = start()
+  clock.jumpTo(START + seconds(20))
+  expect(trusted.now()).toBe(START + seconds(20))
+  expect(logged).toEqual([])
+  clock.jumpTo(START + hours(47))
+  expect(trusted.now()).toBe(START + hours(47))
+  expect(logged).toEqual(['the clock jumped ahead'])
+})
+
+test('days in which the machine slept are no jump', () => {
+  class SleepingClock extends ManualClock {
+    sleptMs = 0
+    override sinceBootMs = () => this.monotonicMs() + this.sleptMs
+  }
+  const clock = new SleepingClock(START)
+  const { trusted } = start(undefined, clock)
+  clock.sleptMs = days(5)
+  clock.jumpTo(START + days(5))
+  expect(trusted.now()).toBe(START + days(5))
+})
+
+test('a clock that goes back is believed at once, and said', async () => {
+  const { clock, trusted, setBack } = start()
+  clock.jumpTo(START - hours(1))
+  expect(trusted.now()).toBe(START - hours(1))
+  await Promise.resolve()
+  expect(setBack()).toBe(1)
+  clock.jumpTo(START - hours(1) - seconds(30))
+  trusted.now()
+  await Promise.resolve()
+  expect(setBack()).toBe(1)
+})
+
+test('after a start days ahead of the last run, the proven time goes on from that for a day', () => {
+  const { clock, trusted } = start(START - days(40))
+  expect(trusted.now()).toBe(START)
+  expect(trusted.provenNow()).toBe(START - days(40))
+  clock.advance(hours(1))
+  expect(trusted.provenNow()).toBe(START - days(40) + hours(1))
+  clock.advance(hours(23))
+  expect(trusted.provenNow()).toBe(START + hours(24))
+})
+
+test('a start in a clock that was wrong and is set right is proven at once', () => {
+  const { clock, trusted } = start(START - days(40))
+  expect(trusted.provenNow()).toBe(START - days(40))
+  clock.jumpTo(START - days(40) + minutes(5))
+  expect(trusted.provenNow()).toBe(START - days(40) + minutes(5))
+})
