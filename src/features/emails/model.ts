@@ -81,6 +81,18 @@ export const SendRequest = Type.Object(
 )
 export type SendRequest = Static<typeof SendRequest>
 
+/** Of whatever answers to an idempotency key with an email. */
+export const REPLAY_FIELDS = {
+  replayed: Type.Optional(
+    Type.Boolean({
+      description: 'True when the idempotency key was used before: this is the first email, and nothing new was sent.',
+    }),
+  ),
+  mismatch: Type.Optional(
+    Type.Boolean({ description: 'True beside `replayed` when this request has other content than the first.' }),
+  ),
+}
+
 export const SendResponse = Type.Object({
   id: Uuid({ description: 'Id of the email.' }),
   message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
@@ -91,6 +103,7 @@ export const SendResponse = Type.Object({
   }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),
+  ...REPLAY_FIELDS,
 })
 export type SendResponse = Static<typeof SendResponse>
 

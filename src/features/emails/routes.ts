@@ -83,10 +83,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .post(
       '/',
       async ({ actor, body, headers, set, status }) => {
-        const { response, mismatch } = await acceptRequest(app, actor, body, headers['idempotency-key'], () =>
-          takeRate(actor),
-        )
-        if (mismatch) set.headers['idempotency-mismatch'] = 'true'
+        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => takeRate(actor))
+        if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, one(response))
       },
       {
