@@ -8,6 +8,7 @@ import lifeOfAccounts from '../../migrations/0004_life_of_accounts.sql' with { t
 import shares from '../../migrations/0005_shares.sql' with { type: 'text' }
 import storedAmounts from '../../migrations/0006_stored_amounts.sql' with { type: 'text' }
 import unreadBytes from '../../migrations/0007_unread_bytes.sql' with { type: 'text' }
+import emailsCanBeSearched from '../../migrations/0008_emails_can_be_searched.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -18,4 +19,5 @@ export const migrations: readonly Migration[] = [
   { name: '0005_shares', sql: shares },
   { name: '0006_stored_amounts', sql: storedAmounts },
   { name: '0007_unread_bytes', sql: unreadBytes },
+  { name: '0008_emails_can_be_searched', sql: emailsCanBeSearched },
 ]

@@ -328,6 +328,13 @@ const RULES: readonly Rule[] = [
       r['lost'] === 1 ? `message ${r['id']} is in the index, but not there` : `message ${r['id']} is not in the index`,
   },
   {
+    rule: 'every email is in the search index, and nothing else is',
+    sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost FROM emails e FULL JOIN email_search_docsize s ON s.id = e.id
+      WHERE e.id IS NULL OR s.id IS NULL`,
+    tell: (r) =>
+      r['lost'] === 1 ? `email ${r['id']} is in the index, but not there` : `email ${r['id']} is not in the index`,
+  },
+  {
     rule: 'what an email or an idempotency key names is there',
     sql: `SELECT 'email ' || ${ID('uuid')} AS what, 'stream' AS missing FROM emails WHERE NOT EXISTS (SELECT 1 FROM streams WHERE streams.id = stream_id)
       UNION ALL SELECT 'email ' || ${ID('uuid')}, 'operation' FROM emails

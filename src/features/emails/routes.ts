@@ -1,18 +1,20 @@
 /** @module /v1/emails: paths, shapes and one call each. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/app.ts'
+import type { Actor, App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
 import { dateFields, datesOf } from '#platform/http/date-filter.ts'
 import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { findStream } from '../streams/streams.ts'
 import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
+import { searchEmails } from './search-list.ts'
 import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
 import { emailDetailWire, emailRowWire, isOfService } from './wire.ts'
@@ -24,6 +26,23 @@ const EmailQuery = Type.Object({
   ),
   ...dateFields('emails accepted'),
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
+  to: Type.Optional(
+    Type.String({
+      description: 'Only emails to this address, whether in To, Cc or Bcc. Upper and lower case are one.',
+    }),
+  ),
+  from: Type.Optional(Type.String({ description: 'Only emails from this address. Upper and lower case are one.' })),
+  subject: Type.Optional(
+    Type.String({
+      description:
+        'Only emails with all of these words in the subject, whole, in any order; case and accents do not count. Of a broadcast the subject is not rendered.',
+    }),
+  ),
+  tag: Type.Optional(Type.String({ description: 'Only emails with this tag, as it was given.' })),
+  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
+  message_id: Type.Optional(
+    Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
+  ),
 })
 
 /** For a route's `detail`. */
@@ -53,7 +72,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .use(authenticated)
     .get(
       '/',
-      ({ actor, query }) => {
+      async ({ actor, query }) => {
         const page = pageOf(query)
         const { from, to } = datesOf(query)
         const filter = {
@@ -61,6 +80,15 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           from: from ?? ANY_TIME.from,
           to: to ?? ANY_TIME.to,
           operation: operationFilter(query.operation_id),
+        }
+        const search = searchFilter(app, actor, query)
+        if (search) {
+          const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
+          return list(
+            emails.map((email) => emailRowWire(email, maxAttempts)),
+            { ...page, ...counted },
+            lastKey,
+          )
         }
         const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
         return list(
@@ -74,7 +102,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         response: ListOf(EmailRow),
         detail: {
           summary: 'List emails',
-          description: 'Newest first, without bodies.',
+          description:
+            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; with a status or an operation as well it is what was found so far, and a page may have fewer rows than `per_page`: go on while there is a `next_cursor`.',
           tags: ['Emails'],
           ...requires('emails:read'),
         },
@@ -173,4 +202,31 @@ function operationFilter(id: string | undefined): UuidBytes | undefined {
   const uuid = parseUuid(id)
   if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
   return uuid
+}
+
+/** What only the search index knows; undefined when none of it is asked for. */
+function searchFilter(
+  { db }: App,
+  { accountId }: Actor,
+  { to, from, subject, tag, stream, message_id: messageId }: Static<typeof EmailQuery>,
+): Parameters<typeof searchEmails>[2]['search'] | undefined {
+  const given = [to, from, subject, tag, stream, messageId]
+  if (given.every((text) => text === undefined)) return undefined
+  const streamId = stream === undefined ? undefined : findStream(db, accountId, stream)
+  if (stream !== undefined && streamId === undefined)
+    throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
+  return {
+    to,
+    from,
+    subject,
+    tag,
+    streamId,
+    messageId: messageId === undefined ? undefined : uuidOfMessageId(messageId),
+  }
+}
+
+/** The id of the email that has a Message-ID; null for one that we did not make. */
+const uuidOfMessageId = (messageId: string): UuidBytes | null => {
+  const [id = ''] = messageId.replace(/^</, '').split('@')
+  return parseUuid(id) ?? null
 }
