@@ -18,6 +18,7 @@ import { addConfigCommand } from './config.ts'
 import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
+import { addEmailCommands } from './emails.ts'
 import { addHealthCommand } from './health.ts'
 import { addKeyCommands } from './keys.ts'
 import { addListsCommand } from './lists.ts'
@@ -60,6 +61,7 @@ function createProgram(args: readonly string[]): Command {
   addUserCommands(program)
   addDomainCommands(program)
   addSendCommand(program)
+  addEmailCommands(program)
   addQueueCommand(program)
   addBulkCommands(program)
   addListsCommand(program)

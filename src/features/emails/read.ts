@@ -131,6 +131,9 @@ const sql = prepared((db) => ({
   countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
     `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
   ),
+  betweenUuids: db.prepare<{ accountId: number; uuid: UuidBytes }, [Uint8Array, Uint8Array]>(
+    'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
+  ),
   byIds: db.prepare<EmailRow, [string]>(
     `${EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
   ),
@@ -222,6 +225,16 @@ export function countEmails(db: Database, accountId: number, status: Status, fro
 }
 
 const HOUR_MS = hours(1)
+
+/** Who has the email whose public id is between two; undefined unless it is the only one. */
+export function findOnlyEmail(
+  db: Database,
+  first: Uint8Array,
+  last: Uint8Array,
+): { readonly accountId: number; readonly uuid: UuidBytes } | undefined {
+  const [only, other] = sql(db).betweenUuids.all(first, last)
+  return other ? undefined : only
+}
 
 /** Emails by their row ids, newest first. */
 export const emailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>

@@ -1,20 +1,19 @@
 /** @module /v1/emails: paths, shapes and one call each. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Actor, App } from '#features/app.ts'
+import type { App } from '#features/app.ts'
 import { authenticated, requires } from '#features/http.ts'
 import { invalid } from '#platform/errors.ts'
 import { dateFields, datesOf } from '#platform/http/date-filter.ts'
 import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { findStream } from '../streams/streams.ts'
 import { acceptRequest } from './accept.ts'
 import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
-import { searchEmails } from './search-list.ts'
+import { readSearch, searchEmails } from './search-list.ts'
 import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
 import { emailDetailWire, emailRowWire, isOfService } from './wire.ts'
@@ -81,7 +80,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           to: to ?? ANY_TIME.to,
           operation: operationFilter(query.operation_id),
         }
-        const search = searchFilter(app, actor, query)
+        const search = readSearch(app.db, actor.accountId, query)
         if (search) {
           const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
           return list(
@@ -202,31 +201,4 @@ function operationFilter(id: string | undefined): UuidBytes | undefined {
   const uuid = parseUuid(id)
   if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
   return uuid
-}
-
-/** What only the search index knows; undefined when none of it is asked for. */
-function searchFilter(
-  { db }: App,
-  { accountId }: Actor,
-  { to, from, subject, tag, stream, message_id: messageId }: Static<typeof EmailQuery>,
-): Parameters<typeof searchEmails>[2]['search'] | undefined {
-  const given = [to, from, subject, tag, stream, messageId]
-  if (given.every((text) => text === undefined)) return undefined
-  const streamId = stream === undefined ? undefined : findStream(db, accountId, stream)
-  if (stream !== undefined && streamId === undefined)
-    throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
-  return {
-    to,
-    from,
-    subject,
-    tag,
-    streamId,
-    messageId: messageId === undefined ? undefined : uuidOfMessageId(messageId),
-  }
-}
-
-/** The id of the email that has a Message-ID; null for one that we did not make. */
-const uuidOfMessageId = (messageId: string): UuidBytes | null => {
-  const [id = ''] = messageId.replace(/^</, '').split('@')
-  return parseUuid(id) ?? null
 }

@@ -7,9 +7,11 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
 import { prepared } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
-import type { UuidBytes } from '#platform/ids.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
+import { findStream } from '../streams/streams.ts'
 import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
 import { countMatches, type EmailSearch, findIds, type IdRange, idsBetween, isMatch, matchOf } from './search.ts'
 import { type Status, statusCode } from './status.ts'
@@ -50,6 +52,44 @@ export interface FoundEmails {
   readonly lastKey: RowKey | undefined
 }
 
+/** What a caller searches by: Message-ID and slug of the stream as texts. */
+export interface SearchText {
+  readonly to?: string | undefined
+  readonly from?: string | undefined
+  readonly subject?: string | undefined
+  readonly tag?: string | undefined
+  readonly stream?: string | undefined
+  readonly message_id?: string | undefined
+}
+
+/** Undefined when nothing is asked for that only the search index knows. Throws the 422 of an unknown stream. */
+export function readSearch(db: Database, accountId: number, text: SearchText): Search | undefined {
+  const { to, from, subject, tag, stream, message_id: messageId } = text
+  if ([to, from, subject, tag, stream, messageId].every((given) => given === undefined)) return undefined
+  const streamId = stream === undefined ? undefined : findStream(db, accountId, stream)
+  if (stream !== undefined && streamId === undefined)
+    throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
+  return {
+    to,
+    from,
+    subject,
+    tag,
+    streamId,
+    messageId: messageId === undefined ? undefined : uuidOfMessageId(messageId),
+  }
+}
+
+/** The id of the email that has a Message-ID; null for one that we did not make. */
+const uuidOfMessageId = (messageId: string): UuidBytes | null => {
+  const [id = ''] = messageId.replace(/^</, '').split('@')
+  return parseUuid(id) ?? null
+}
+
+interface Search extends EmailSearch {
+  /** Public id out of a Message-ID; null: one that is none of ours. */
+  readonly messageId?: UuidBytes | null | undefined
+}
+
 interface Ids {
   readonly ids: readonly number[]
   readonly total: number
@@ -57,17 +97,11 @@ interface Ids {
   readonly stoppedAt?: number | undefined
 }
 
-/**
- * A page of what a search finds.
- * @param search.messageId public id out of a Message-ID; null: one that is none of ours
- */
+/** A page of what a search finds. */
 export async function searchEmails(
   app: App,
   accountId: number,
-  {
-    filter,
-    search,
-  }: { readonly filter: EmailFilter; readonly search: EmailSearch & { messageId?: UuidBytes | null | undefined } },
+  { filter, search }: { readonly filter: EmailFilter; readonly search: Search },
   page: RowWindow,
 ): Promise<FoundEmails> {
   const { db } = app

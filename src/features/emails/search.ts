@@ -17,13 +17,13 @@ const ROW = `SELECT id, 'a' || account_id,
   (SELECT group_concat(hex(lower(address)), ' ') FROM recipients WHERE email_id = emails.id),
   hex(lower(iif(instr(from_address, '<') = 0, from_address,
     rtrim(replace(from_address, rtrim(from_address, replace(from_address, '<', '')), ''), '>')))),
-  subject, (SELECT group_concat(hex(value), ' ') FROM json_each(extra, '$.tags')), 's' || stream_id FROM emails WHERE id = ?`
+  subject, (SELECT group_concat(hex(value), ' ') FROM json_each(extra, '$.tags')), 's' || stream_id FROM emails`
 
 const INTO = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
 const sql = prepared((db) => ({
   insert: db.prepare(`${INTO} VALUES (?, ?, ?, ?, ?, ?, ?)`),
-  insertFromRow: db.prepare(`${INTO} ${ROW}`),
+  insertFromRow: db.prepare(`${INTO} ${ROW} WHERE id = ?`),
   delete: db.prepare('DELETE FROM email_search WHERE rowid = ?'),
 }))
 
@@ -72,6 +72,9 @@ export function reindexEmail(tx: Tx, id: number): void {
   unindexEmail(tx, id)
   sql(tx.db).insertFromRow.run(id)
 }
+
+/** Puts every email into the index, for data that was made by SQL. */
+export const indexAllEmails = (db: Database): void => void db.run(`${INTO} ${ROW} ORDER BY id`)
 
 /** Takes the words of removed emails out of the files. */
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
