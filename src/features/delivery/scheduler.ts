@@ -11,6 +11,7 @@ import type { Millis, Timer } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
+import { logIdOf } from '../emails/log-id.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/queue.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
@@ -319,7 +320,7 @@ export class DeliveryScheduler {
       if (this.#hands.unsettled(hand.recipientId) !== hand) return
       if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
       this.#app.log.warn(
-        { err: error, recipient: hand.recipientId },
+        { err: error, email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId },
         'an email could not be rendered; it is tried again',
       )
       void this.#hands.settle(hand, { kind: 'released' }, undefined)
@@ -351,14 +352,17 @@ export class DeliveryScheduler {
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */
   #logAttempt(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): void {
+    const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
+    if (isRoutine && !this.#app.log.isLevelEnabled('debug')) return
     const facts = {
+      email: logIdOf(this.#app.db, hand.emailId),
       recipient: hand.recipientId,
       lane: hand.lane,
       attempt: hand.attempt,
       host: session?.host,
       ...verdict,
     }
-    if (verdict.kind === 'sent' || verdict.kind === 'released') this.#app.log.debug(facts, verdict.kind)
+    if (isRoutine) this.#app.log.debug(facts, verdict.kind)
     else if (verdict.kind === 'failed') this.#app.log.error(facts, verdict.kind)
     else this.#app.log.info(facts, verdict.kind)
   }
