@@ -71,8 +71,8 @@ interface Named {
   readonly name: string
 }
 
-/** The full-text index and the tables that SQLite keeps it in: drizzle-kit knows none of them. */
-const SEARCH = /^mailbox_search(_|$)/
+/** The full-text indexes and the tables that SQLite keeps them in: drizzle-kit knows none of them. */
+const SEARCH = /^(mailbox|email)_search(_|$)/
 
 /** Tables that migrations make, as tables.ts describes them. */
 const tableNames = (db: Database): string[] =>

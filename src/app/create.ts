@@ -16,6 +16,7 @@ import { type CaptureStore, openCaptureStore } from '#features/capture/store.ts'
 import { setErasedKey } from '#features/contacts/listed-form.ts'
 import { DeliveryScheduler } from '#features/delivery/scheduler.ts'
 import { findEmailOfRecipient } from '#features/emails/read.ts'
+import { compactEmailSearch } from '#features/emails/search.ts'
 import {
   accountsWithEvents,
   createEventTime,
@@ -211,6 +212,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       removeCaptures: (emailIds) => captures.remove(emailIds),
       scrubFiles: async () => {
         await compactSearch({ commit })
+        await compactEmailSearch({ commit })
         const committers = [commit, captures.committer, ...content.committers(), ...rawMail.committers()]
         let areClean = true
         for (const committer of committers) areClean = (await scrubDatabase(committer)) && areClean

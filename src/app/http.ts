@@ -75,7 +75,7 @@ const API_INFO = {
   // The interface's version, as its paths carry it; the program's is `tassis version`.
   version: '1.0.0',
   description:
-    'Transactional email: send it, see what became of it and why, and receive mail: answers, bounces and complaints, by routes to your URL or in agent mailboxes. Every answer carries X-Request-Id; every error has the same body.',
+    'Transactional email: send it, see what became of it and why, and receive mail: answers, bounces and complaints, by routes to your URL or in agent mailboxes. Every answer carries X-Request-Id; every error has the same body. Unknown query parameters, like unknown fields, are a 422.',
   tags: {
     Emails: 'Send email and see what became of it.',
     Events: 'What happened, in order, as a feed or a stream.',

@@ -10,6 +10,7 @@ import storedAmounts from '../../migrations/0006_stored_amounts.sql' with { type
 import unreadBytes from '../../migrations/0007_unread_bytes.sql' with { type: 'text' }
 import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with { type: 'text' }
 import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
+import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
 
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
@@ -22,4 +23,5 @@ export const migrations: readonly Migration[] = [
   { name: '0007_unread_bytes', sql: unreadBytes },
   { name: '0008_unparsed_messages', sql: unparsedMessages },
   { name: '0009_lost_records', sql: lostRecords },
+  { name: '0010_emails_can_be_searched', sql: emailsCanBeSearched },
 ]

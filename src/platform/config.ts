@@ -125,6 +125,11 @@ const settings = {
     'sandbox',
     'Mail from a registered domain that never was verified: captured and shown (sandbox), or refused with 422.',
   ),
+  idempotencyMismatch: choice(
+    ['replay', 'conflict'],
+    'replay',
+    'A send whose idempotency key was used for other content: the first email again, marked as a mismatch (replay), or a 409.',
+  ),
   workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
   connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
   messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),

@@ -103,6 +103,7 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1);
      INSERT INTO mailbox_contacts (mailbox_id, address, message_count, last_message_at) VALUES (1, 'a@b.test', 1, 1)`,
   ],
+  ['every email is in the search index, and nothing else is', 'DELETE FROM email_search WHERE rowid = 1'],
   [
     'every message of a mailbox is in the search index, and nothing else is',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",

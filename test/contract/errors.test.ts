@@ -87,6 +87,32 @@ describe('a wrong method', () => {
   })
 })
 
+const API_ROUTES = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].flatMap((name) => {
+  const [method = '', path = ''] = name.split(' ')
+  return path.startsWith('/v1/') ? [[method, path.replace(/\{\w+\}/g, UNKNOWN)] as const] : []
+})
+
+test.each(API_ROUTES)(
+  '%s %s refuses a query parameter that it does not know, and one that comes twice',
+  async (method, path) => {
+    const refusal = await service.api(method, `${path}?no_such_parameter=bob@example.com`)
+    // Routes for users who are signed in refuse the key first.
+    if (refusal.status === 403) return expect(at(refusal.body, 'code')).toBe('session_required')
+    expectRefusal(refusal, 422, 'validation_failed', 'no_such_parameter')
+    const message = String(at(refusal.body, 'message'))
+    const [, known] = /; this endpoint takes (.+)\.$/.exec(message) ?? []
+    const [first] = known?.split(', ') ?? []
+    expect(first).toBeDefined()
+    if (first !== undefined && first !== 'none')
+      expectRefusal(await service.api(method, `${path}?${first}=1&${first}=1`), 422, 'validation_failed', first)
+  },
+)
+
+test.each([...new Set(API_ROUTES.map(([, path]) => path))])('OPTIONS %s is a 204 without a key', async (path) => {
+  const answer = await service.api('OPTIONS', path, undefined, { key: null })
+  expect([answer.status, answer.headers.get('allow')]).toEqual([204, expect.stringContaining('OPTIONS')])
+})
+
 describe('X-Request-Id', () => {
   const requests: [string, (headers: Record<string, string>) => Promise<ApiAnswer>][] = [
     ['a success', (headers) => service.api('GET', '/v1/account', undefined, { headers })],

@@ -248,7 +248,7 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
       expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
       expect(Number(at(operation, 'metadata', 'rows_deleted'))).toBeGreaterThan(30)
 
-      const emptied = { subject: '', tags: [], metadata: null, html_body: null, text_body: null, attachments: null }
+      const emptied = { subject: '', tags: [], metadata: {}, html_body: null, text_body: null, attachments: null }
       expect(await office.detail(alone.id)).toMatchObject({ ...emptied, to: 'erased@erased.invalid', status: 'sent' })
       expect(await office.detail(shared.id)).toMatchObject({
         ...emptied,

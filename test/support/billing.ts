@@ -98,7 +98,7 @@ export async function createBillingApi(settings: Record<string, string> = {}): P
 /** The record of an account that never bought anything. */
 export const NOTHING_BOUGHT = {
   plan: 'free',
-  subscription_status: null,
+  subscription_status: 'none',
   stripe_subscription_id: null,
   billing_email: null,
   trial_ends_at: null,

@@ -56,7 +56,7 @@ export interface OperationNow {
   readonly total_items: number
   readonly completed_items: number
   readonly failed_items: number
-  readonly error_summary: string | null
+  readonly error_summary: { readonly message: string } | null
   readonly metadata: {
     readonly state: string
     readonly begins_at: string

@@ -7,6 +7,7 @@ import type { Account } from '#features/accounts/accounts.ts'
 import { createApiKey } from '#features/api-keys/keys.ts'
 import type { App } from '#features/app.ts'
 import { createDomain } from '#features/domains/domains.ts'
+import { indexAllEmails } from '#features/emails/search.ts'
 import { statusCode } from '#features/emails/status.ts'
 import { eventCode } from '#features/events/record.ts'
 import { DEFAULT_STREAM, findStream } from '#features/streams/streams.ts'
@@ -65,6 +66,7 @@ export async function seedDataDirectory(
         [JSON.stringify(parts)],
       )
       for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(withoutComments(statement))) db.run(statement)
+      indexAllEmails(db)
     })
     return key
   } finally {

@@ -322,10 +322,17 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'every message of a mailbox is in the search index, and nothing else is',
-    sql: `SELECT coalesce(m.id, s.id) AS id, m.id IS NULL AS lost FROM mailbox_messages m FULL JOIN mailbox_search_docsize s ON s.id = m.id
+    sql: `SELECT coalesce(m.id, s.id) AS id, m.id IS NULL AS lost FROM main.mailbox_messages m FULL JOIN mailbox_search_docsize s ON s.id = m.id
       WHERE m.id IS NULL OR s.id IS NULL`,
     tell: (r) =>
       r['lost'] === 1 ? `message ${r['id']} is in the index, but not there` : `message ${r['id']} is not in the index`,
+  },
+  {
+    rule: 'every email is in the search index, and nothing else is',
+    sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost FROM main.emails e FULL JOIN email_search_docsize s ON s.id = e.id
+      WHERE e.id IS NULL OR s.id IS NULL`,
+    tell: (r) =>
+      r['lost'] === 1 ? `email ${r['id']} is in the index, but not there` : `email ${r['id']} is not in the index`,
   },
   {
     rule: 'what an email or an idempotency key names is there',

@@ -214,7 +214,7 @@ function listText({ operations, total, under_way: underWay }: Listed, onlyOpen: 
         stateText(shown),
         progressText(shown),
         utc(shown.created_at),
-        shortened(shown.error_summary ?? '', LONGEST_CELL),
+        shortened(shown.error_summary?.message ?? '', LONGEST_CELL),
       ]),
     ),
     ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
@@ -235,7 +235,7 @@ const operationText = (shown: ShownOperation): string =>
       ...beginsText(shown),
       ['Progress', progressText(shown)],
       ...emailsText(shown),
-      ...(shown.error_summary === null ? [] : [['Why', shown.error_summary] as const]),
+      ...(shown.error_summary === null ? [] : [['Why', shown.error_summary.message] as const]),
       ...(shown.completed_at === null ? [] : [['Ended', utc(shown.completed_at)] as const]),
     ] as const
   )

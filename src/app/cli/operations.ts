@@ -7,6 +7,7 @@ import { complaintOperations } from './complaints.ts'
 import { configOperations } from './config.ts'
 import { accountDeletionOperations } from './delete-account.ts'
 import { domainOperations } from './domains.ts'
+import { emailOperations } from './emails.ts'
 import { inboundOperations } from './inbound.ts'
 import { keyOperations } from './keys.ts'
 import { listOperations } from './lists.ts'
@@ -33,6 +34,7 @@ export const operations: readonly Operation<never, unknown>[] = [
   ...userOperations,
   ...domainOperations,
   ...sendOperations,
+  ...emailOperations,
   ...queueOperations,
   ...suppressionOperations,
   ...webhookOperations,

@@ -20,6 +20,7 @@ import { addConfigCommand } from './config.ts'
 import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
 import { addDomainCommands } from './domains.ts'
+import { addEmailCommands } from './emails.ts'
 import { addHealthCommand } from './health.ts'
 import { addInboundCommands } from './inbound.ts'
 import { addKeyCommands } from './keys.ts'
@@ -67,6 +68,7 @@ function createProgram(args: readonly string[]): Command {
   addUserCommands(program)
   addDomainCommands(program)
   addSendCommand(program)
+  addEmailCommands(program)
   addQueueCommand(program)
   addBulkCommands(program)
   addListsCommand(program)

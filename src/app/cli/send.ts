@@ -9,6 +9,7 @@ import { draftOf } from '#features/emails/draft.ts'
 import { SendRequest } from '#features/emails/model.ts'
 import { eventsOfEmail, findEmail } from '#features/emails/read.ts'
 import { isOpen, type Status } from '#features/emails/status.ts'
+import type { RecordedEvent } from '#features/events/model.ts'
 import { systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
 import { AppError, invalid, notFound } from '#platform/errors.ts'
@@ -21,7 +22,7 @@ import { operation } from './operation.ts'
 import { type AccountOption, collected, type JsonOption, withAccount } from './options.ts'
 import { distance, print, printable } from './output.ts'
 
-interface ShownEvent {
+export interface ShownEvent {
   /** Present for mail that is only captured. */
   readonly sandbox?: true
   readonly seq: number
@@ -31,6 +32,15 @@ interface ShownEvent {
   /** What it carries: `smtp_response`, `remote_mta`, `tls`, `reason`, `next_retry_at` (ms) and others. */
   readonly data: Readonly<Record<string, string | number | null>>
 }
+
+export const shownEvent = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): ShownEvent => ({
+  seq,
+  type,
+  at: isoTime(at),
+  recipient,
+  ...(isSandbox && { sandbox: true }),
+  data: JSON.parse(data ?? '{}') as ShownEvent['data'],
+})
 
 const checkRequest = checkOf(SendRequest, 'email')
 
@@ -67,16 +77,7 @@ const follow = operation(
     if (!email) throw notFound('email_not_found', 'There is no email with this id.')
     const events = eventsOfEmail(app, accountId, email.id)
       .filter(({ seq }) => seq > input.afterSeq)
-      .map(
-        ({ seq, type, at, recipient, data, isSandbox }): ShownEvent => ({
-          seq,
-          type,
-          at: isoTime(at),
-          recipient,
-          ...(isSandbox && { sandbox: true }),
-          data: JSON.parse(data ?? '{}') as ShownEvent['data'],
-        }),
-      )
+      .map(shownEvent)
     return {
       status: email.status,
       sandbox: email.sandbox,
@@ -225,7 +226,7 @@ function requestOf(options: SendOptions): SendRequest {
 }
 
 /** `14:02:11.205Z  deferred   bob@example.net  451 later; next try in 5 min  (mx.example.net [192.0.2.1], TLSv1.3 …)` */
-function eventLine({ type, at, recipient, data, sandbox }: ShownEvent): string {
+export function eventLine({ type, at, recipient, data, sandbox }: ShownEvent): string {
   const { next_retry_at: nextRetryAt } = data
   const said = data['smtp_response'] ?? data['reason']
   const next = typeof nextRetryAt === 'number' ? `next try ${distance(nextRetryAt, Date.parse(at))}` : ''

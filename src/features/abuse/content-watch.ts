@@ -11,6 +11,7 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isPassingError } from '#platform/storage-errors.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { logIdOf } from '../emails/log-id.ts'
 import { type Opinion, opinionOf } from './content-model.ts'
 import { type ContentParts, LONGEST_BODY, partsOf } from './content-parts.ts'
 import { PAUSE_POINTS, type Score, scoreOf, TELL_POINTS } from './content-rules.ts'
@@ -127,11 +128,16 @@ export function startContentWatch(app: App): DueLoop {
     const task = opinionOf(app.config, parts, ending)
       .then(async (opinion) => {
         if (opinion.kind === 'none')
-          app.log.warn({ reason: opinion.reason }, 'the model said nothing about a suspicious email; the rules decide')
+          app.log.warn(
+            { email: logIdOf(app.db, email.id), reason: opinion.reason },
+            'the model said nothing about a suspicious email; the rules decide',
+          )
         if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
           await pauseFor(app, email, score, opinion)
       })
-      .catch((error) => app.log.error({ err: error, email: email.id }, 'a suspicious email could not be judged'))
+      .catch((error) =>
+        app.log.error({ err: error, email: logIdOf(app.db, email.id) }, 'a suspicious email could not be judged'),
+      )
     asking.add(task)
     void task.finally(() => asking.delete(task))
   }
@@ -159,7 +165,7 @@ const keyOf = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${te
 
 function scored(
   app: App,
-  { from, subject, htmlRef, textRef }: EmailRow,
+  { id, from, subject, htmlRef, textRef }: EmailRow,
 ): { parts: ContentParts; score: Score } | undefined {
   try {
     const decoder = new TextDecoder()
@@ -170,7 +176,7 @@ function scored(
   } catch (error) {
     if (isPassingError(error)) throw error
     // Erased meanwhile, or damaged, which delivery tells.
-    app.log.debug({ err: error }, 'an email could not be looked at')
+    app.log.debug({ err: error, email: logIdOf(app.db, id) }, 'an email could not be looked at')
     return undefined
   }
 }
@@ -192,7 +198,10 @@ async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opini
     if (!actor) return
     const detail = detailOf(score, opinion)
     pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
-    app.log.warn({ account: actor.accountUuid, email: email.id, points: score.points }, 'account paused')
+    app.log.warn(
+      { account: actor.accountUuid, email: logIdOf(app.db, email.id), points: score.points },
+      'account paused',
+    )
   })
 }
 

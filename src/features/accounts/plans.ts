@@ -24,8 +24,8 @@ export interface PlanTerms {
   /** How many of each an account may have; UNLIMITED: any number. */
   readonly limits: Readonly<Record<Limited | Stored, number>>
   readonly trackingEnabled: boolean
-  /** Of a month; null: the plan is not for sale here. */
-  readonly priceCents: number | null
+  /** Of a month. */
+  readonly priceCents: number
   /** What Stripe calls the price; null: nobody can buy the plan. */
   readonly stripePriceId: string | null
 }
@@ -148,7 +148,7 @@ function readTerms(config: Settings): Map<Plan, PlanTerms> {
           monthlyQuota: planQuota(config, plan),
           limits: { ...DEFAULT_LIMITS[plan], ...override?.limits },
           trackingEnabled: hasTracking(config, plan),
-          priceCents: override?.priceCents ?? (plan === 'free' ? 0 : null),
+          priceCents: override?.priceCents ?? 0,
           stripePriceId: override?.stripePriceId ?? null,
         },
       ]

@@ -8,6 +8,7 @@ import { one } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
 import { sendingAccount } from '../accounts/accounts.ts'
+import { REPLAY_FIELDS } from '../emails/model.ts'
 import { AutoResponder, AutoResponderChange, autoResponderOf, changeAutoResponder } from './auto-settings.ts'
 import { getMailbox } from './mailboxes.ts'
 import { tags } from './params.ts'
@@ -30,6 +31,7 @@ const ReplyRecord = Type.Object({
   message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
   to: Type.String({ description: 'Whom it goes to: Reply-To of the message, else From; joined with ", ".' }),
   subject: Type.String({ description: 'Subject: that of the message after "Re: ".' }),
+  ...REPLAY_FIELDS,
 })
 
 /** All of them: parameters that are described here take the place of those that the route declares. */
@@ -82,11 +84,11 @@ export const conversationRoutes = (app: App) => {
     .post(
       '/:id/messages/:mid/reply',
       async ({ actor, params, body, headers, set, status }) => {
-        const { reply, mismatch } = await replyTo(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
+        const reply = await replyTo(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
           idempotencyHeader: headers['idempotency-key'],
           admit: () => takeRate(actor),
         })
-        if (mismatch) set.headers['idempotency-mismatch'] = 'true'
+        if (reply.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(201, one(reply))
       },
       {

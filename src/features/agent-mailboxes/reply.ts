@@ -94,6 +94,9 @@ export interface Reply {
   /** Addresses, joined with ", ". */
   readonly to: string
   readonly subject: string
+  /** The idempotency key was used before: this is the first reply; `mismatch`: of a request with other content. */
+  readonly replayed?: boolean
+  readonly mismatch?: boolean
 }
 
 /**
@@ -108,7 +111,7 @@ export async function replyTo(
   { mailboxId, messageId }: { readonly mailboxId: string; readonly messageId: string },
   input: ReplyInput,
   { idempotencyHeader, admit }: { readonly idempotencyHeader: string | undefined; readonly admit: () => void },
-): Promise<{ readonly reply: Reply; readonly mismatch: boolean }> {
+): Promise<Reply> {
   const mailbox = getMailbox(app.db, actor.accountId, mailboxId)
   const message = getMessage(app.db, mailbox, messageId)
   if (message.emailId !== null)
@@ -130,10 +133,10 @@ export async function replyTo(
   )
   const accepted = await acceptAnswer(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
   if (!accepted) throw new Error('a reply that nothing forbids was not accepted')
-  const { id, status, message_id, to } = accepted.response
+  const { id, status, message_id, to, replayed, mismatch } = accepted.response
   // Of a repeated request the subject is that of the first email, which may have been another.
   const subject = emailOf(app, id).subject
-  return { reply: { id, status, message_id, to, subject }, mismatch: accepted.mismatch }
+  return { id, status, message_id, to, subject, ...(replayed && { replayed }), ...(mismatch && { mismatch }) }
 }
 
 /** The addresses of Reply-To, else of From, in header form; never the mailbox itself, whose consumer would answer itself for ever. */

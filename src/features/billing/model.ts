@@ -9,8 +9,9 @@ const MaxDomains = Type.Integer({ description: 'Most domains; 2147483647 is unli
 const MaxTemplates = Type.Integer({ description: 'Most templates.' })
 const MaxWebhooks = Type.Integer({ description: 'Most webhooks, beside those of inbound routes.' })
 const TrackingEnabled = Type.Boolean({ description: 'Whether opens and clicks can be tracked.' })
-const PriceCents = Nullable(Type.Integer(), {
-  description: 'Price of a month in the smallest unit of the currency; null: the plan is not for sale here.',
+const PriceCents = Type.Integer({
+  description:
+    'Price of a month in the smallest unit of the currency; 0: it costs nothing, or has no price here. Whether a plan can be bought says stripe_price_id.',
 })
 const PLAN_NAME = 'free, starter, pro, business, enterprise or unlimited.'
 
@@ -30,8 +31,8 @@ export type PlanRecord = Static<typeof PlanRecord>
 
 export const SubscriptionRecord = Type.Object({
   plan: Type.String({ description: PLAN_NAME }),
-  subscription_status: Nullable(Type.String(), {
-    description: 'active, trialing, past_due or canceled; null: there never was a subscription.',
+  subscription_status: Type.String({
+    description: 'active, trialing, past_due or canceled; none: there never was a subscription.',
   }),
   stripe_subscription_id: Nullable(Type.String(), { description: 'Subscription at Stripe.' }),
   billing_email: Nullable(Type.String(), { description: 'Address that invoices go to.' }),
@@ -89,7 +90,7 @@ export const subscriptionWire = (
   use: { readonly monthlyQuota: number; readonly usedThisMonth: number },
 ): SubscriptionRecord => ({
   plan: subscription.plan,
-  subscription_status: subscription.status,
+  subscription_status: subscription.status ?? 'none',
   stripe_subscription_id: subscription.subscriptionId,
   billing_email: subscription.billingEmail,
   trial_ends_at: isoTimeOrNull(subscription.trialEndsAt),

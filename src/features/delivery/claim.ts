@@ -11,6 +11,7 @@ import { hours, minutes } from '#platform/units.ts'
 import { giveQuotaBack } from '../accounts/accounts.ts'
 import { stopOf } from '../accounts/pause.ts'
 import { holdWaiting } from '../emails/broadcast-moves.ts'
+import { logIdOf } from '../emails/log-id.ts'
 import { claimDue, holdDue } from '../emails/queue.ts'
 import { suppressedOutcome } from '../emails/suppressed.ts'
 import { rejectRecipient } from '../emails/waiting-moves.ts'
@@ -139,12 +140,13 @@ export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted)
         }
       : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
   // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
-  const recipients = await app.commit.writeFromReserve((tx) => {
+  const settled = await app.commit.writeFromReserve((tx) => {
     const claimed = claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() })
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
-    return claimed.length
+    return claimed
   })
-  if (recipients > 0) app.log.info({ lane, recipients, ...verdict }, verdict.kind)
+  for (const { recipientId, emailId } of settled)
+    app.log.info({ email: logIdOf(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }
 
 /** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */

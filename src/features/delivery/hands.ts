@@ -6,6 +6,7 @@ import type { App } from '#features/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { beginDelivery } from '../emails/attempt-moves.ts'
+import { logIdOf } from '../emails/log-id.ts'
 import { NotProcessing } from '../emails/settle.ts'
 import { isSuppressedNow } from './claim.ts'
 import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
@@ -67,6 +68,11 @@ export class Hands {
     this.#hands.set(hand.recipientId, hand)
   }
 
+  /** For a log line. */
+  #named({ emailId, recipientId }: Hand): { email: string | null; recipient: number } {
+    return { email: logIdOf(this.#app.db, emailId), recipient: recipientId }
+  }
+
   /** A recipient whose outcome is not known yet. */
   unsettled(recipientId: number): Hand | undefined {
     const hand = this.#hands.get(recipientId)
@@ -96,7 +102,10 @@ export class Hands {
       onBegun(hand, begun)
     } catch (error) {
       hand.startedAt = undefined
-      this.#app.log.error({ err: error }, 'the start of a delivery could not be stored; nothing was sent')
+      this.#app.log.error(
+        { err: error, ...this.#named(hand) },
+        'the start of a delivery could not be stored; nothing was sent',
+      )
       onBegun(hand, false)
     }
   }
@@ -125,14 +134,11 @@ export class Hands {
       } catch (error) {
         const { log } = this.#app
         if (error instanceof NotProcessing) {
-          log.error(
-            { err: error, recipient: hand.recipientId },
-            'an outcome came for a recipient that is not in delivery',
-          )
+          log.error({ err: error, ...this.#named(hand) }, 'an outcome came for a recipient that is not in delivery')
           this.#hands.delete(hand.recipientId)
           break
         }
-        log.error({ err: error, recipient: hand.recipientId }, 'an outcome could not be stored; it is tried again')
+        log.error({ err: error, ...this.#named(hand) }, 'an outcome could not be stored; it is tried again')
         if (this.#hasGivenUp) {
           this.#hands.delete(hand.recipientId)
           break

@@ -14,6 +14,7 @@ import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { accountOfLane, isBulkLane } from '../emails/lanes.ts'
+import { logIdOf } from '../emails/log-id.ts'
 import { countDue, laneFirstDue, openLanes } from '../emails/queue.ts'
 import { ownUrl } from '../tracking/base-url.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
@@ -350,7 +351,10 @@ export class DeliveryScheduler {
 
   /** What may work later goes back into the queue without an attempt. */
   #postpone(hand: Hand, error: unknown): void {
-    this.#app.log.warn({ err: error, recipient: hand.recipientId }, 'delivery postponed: cannot prepare the message')
+    this.#app.log.warn(
+      { err: error, email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId },
+      'delivery postponed: cannot prepare the message',
+    )
     void this.#hands.settle(hand, { kind: 'released' }, undefined)
   }
 
@@ -385,14 +389,17 @@ export class DeliveryScheduler {
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */
   #logAttempt(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): void {
+    const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
+    if (isRoutine && !this.#app.log.isLevelEnabled('debug')) return
     const facts = {
+      email: logIdOf(this.#app.db, hand.emailId),
       recipient: hand.recipientId,
       lane: hand.lane,
       attempt: hand.attempt,
       host: session?.host,
       ...verdict,
     }
-    if (verdict.kind === 'sent' || verdict.kind === 'released') this.#app.log.debug(facts, verdict.kind)
+    if (isRoutine) this.#app.log.debug(facts, verdict.kind)
     else if (verdict.kind === 'failed') this.#app.log.error(facts, verdict.kind)
     else if (verdict.kind === 'content_missing')
       this.#app.log.error(

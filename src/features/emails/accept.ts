@@ -12,7 +12,7 @@ import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { startRendering } from '../templates/render.ts'
 import { type Draft, draftOf } from './draft.ts'
-import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { type Idempotency, idempotencyConflict, idempotencyOf } from './idempotency.ts'
 import { insertEmail, refsOf, storeContent } from './insert.ts'
 import type { SendRequest, SendResponse } from './model.ts'
 import { responseOf } from './send-response.ts'
@@ -26,11 +26,8 @@ const sql = prepared((db) => ({
 }))
 
 export interface Accepted {
+  /** Of a key that was used before that of the first email, with `replayed`, and with `mismatch` where the request differed from the first. */
   readonly response: SendResponse
-  /** The key was seen before: `response` is that of the first email. */
-  readonly replayed: boolean
-  /** Replayed, and the request differed from the first. */
-  readonly mismatch: boolean
 }
 
 /**
@@ -46,8 +43,8 @@ export async function acceptRequest(
   idempotencyHeader: string | undefined,
   admit: () => void,
 ): Promise<Accepted> {
-  const replay = findReplay(app, actor, idempotencyOf(request, idempotencyHeader))
-  if (replay) return durable(app, replay)
+  const replay = requireReplay(app, actor, idempotencyOf(request, idempotencyHeader))
+  if (replay) return replayed(app, actor, replay)
   const draft = () => draftOf(app, request, idempotencyHeader)
   // Attachments take milliseconds to decode.
   const isLarge = (request.attachments?.length ?? 0) > 0
@@ -72,14 +69,14 @@ export async function acceptEmail(
   also: (tx: Tx, response: SendResponse) => void = () => undefined,
 ): Promise<Accepted> {
   const before = readTogether(app.db, () => {
-    const replay = findReplay(app, actor, given.idempotency)
+    const replay = requireReplay(app, actor, given.idempotency)
     if (replay) return { replay }
     admit()
     app.work.spend(actor.accountId, given.recipients.length)
     const sendable = requireSendable(app, actor, given)
     return { sendable, left: quotaLeft(app.db, sendable.account, app.clock.now()) }
   })
-  if (before.replay) return durable(app, before.replay)
+  if (before.replay) return replayed(app, actor, before.replay)
   const { account, sandbox, streamId } = before.sendable
   if (sandbox) requireSandbox(app, app.db, actor.accountId, given.recipients.length)
   await requireDiskSpace(app)
@@ -99,7 +96,7 @@ export async function acceptEmail(
   })
   const refs = { content: refsOf(content) }
   const write = (tx: Tx): Accepted => {
-    const earlier = findReplay(app, actor, draft.idempotency)
+    const earlier = requireReplay(app, actor, draft.idempotency)
     if (earlier) {
       dropContent(app, tx, refs)
       return earlier
@@ -112,9 +109,36 @@ export async function acceptEmail(
     const placement = { ...context, suppressions, quotaMonth, operationId: null }
     const response = insertEmail(app, tx, actor, draft, content, placement)
     also(tx, response)
-    return { response, replayed: false, mismatch: false }
+    return { response }
   }
-  return referTo(app, refs, () => app.commit.write(write, { owner }))
+  const accepted = await referTo(app, refs, () => app.commit.write(write, { owner }))
+  warnOfMismatch(app, actor, accepted)
+  return accepted
+}
+
+async function replayed(app: App, actor: Actor, replay: Accepted): Promise<Accepted> {
+  warnOfMismatch(app, actor, replay)
+  return durable(app, replay)
+}
+
+/** Whoever reuses keys by mistake believes that his mail went out: the operator can tell him. */
+export function warnOfMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: Accepted): void {
+  if (response.mismatch)
+    app.log.warn(
+      { account: actor.accountUuid, email: response.id },
+      'email not sent: its idempotency key belongs to an email with other content',
+    )
+}
+
+/** As `findReplay`; throws a 409 where the operator wants a key that is used for other content refused. */
+export function requireReplay(
+  app: Pick<App, 'db' | 'config'>,
+  actor: Actor,
+  idempotency: Idempotency | undefined,
+): Accepted | undefined {
+  const replay = findReplay(app, actor, idempotency)
+  if (replay?.response.mismatch && app.config.idempotencyMismatch === 'conflict') throw idempotencyConflict()
+  return replay
 }
 
 /** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */
@@ -126,11 +150,8 @@ export function findReplay(
   if (!idempotency) return undefined
   const found = sql(app.db).findKey.get(actor.accountId, idempotency.keyHash)
   if (!found) return undefined
-  return {
-    response: responseOf(app, found.emailId),
-    replayed: true,
-    mismatch: !equalBytes(found.bodyHash, idempotency.bodyHash),
-  }
+  const isSame = equalBytes(found.bodyHash, idempotency.bodyHash)
+  return { response: { ...responseOf(app, found.emailId), replayed: true, ...(!isSame && { mismatch: true }) } }
 }
 
 /** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */

@@ -4,6 +4,7 @@
  */
 import type { Actor, App } from '#features/app.ts'
 import type { PutOptions } from '#platform/content/store.ts'
+import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { readTogether } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -14,9 +15,9 @@ import { tenantOf } from '../accounts/work-budget.ts'
 import { dropContent, referTo } from '../content/garbage.ts'
 import { insertOperation } from '../operations/operations.ts'
 import { type Rendering, startRendering } from '../templates/render.ts'
-import { durable, findReplay } from './accept.ts'
+import { durable, findReplay, requireReplay, warnOfMismatch } from './accept.ts'
 import { type Draft, draftOf } from './draft.ts'
-import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { type Idempotency, idempotencyConflict, idempotencyOf } from './idempotency.ts'
 import { insertEmail, refsOf, type StoredContent, storeContent } from './insert.ts'
 import { findReply, keepReply, replyKeyOf } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
@@ -108,7 +109,9 @@ export async function acceptBatch(
     if (replyKey) keepReply(app, tx, actor, replyKey, response)
     return response
   }
-  return referTo(app, refs, () => app.commit.write(write, { owner }))
+  const response = await referTo(app, refs, () => app.commit.write(write, { owner }))
+  for (const item of response.data) warnOfMismatch(app, actor, { response: item })
+  return response
 }
 
 /** Recipients that a batch names, before anything is checked; what is no send request has none. */
@@ -181,7 +184,7 @@ function checkItem(app: App, actor: Actor, given: unknown): Pick<CheckedItem, 'i
     throw invalid(faults[0]?.field ?? 'email', faults.map(({ field, message }) => `${field} ${message}`).join('; '))
   const request = given as SendRequest
   const idempotency = idempotencyOf(request, undefined)
-  if (findReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
+  if (requireReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
   const draft = draftOf(app, request, undefined)
   requireSendable(app, actor, draft)
   return { idempotency, draft }
@@ -223,7 +226,8 @@ async function renderItems(
   return rendered.filter((item) => item !== undefined)
 }
 
-const isItemError = (error: unknown): error is AppError => error instanceof AppError && error.status === 422
+const isItemError = (error: unknown): error is AppError =>
+  error instanceof AppError && (error.status === 422 || error.code === 'idempotency_conflict')
 
 /** A refusal of one item as its error text; what concerns the request as a whole, or is no refusal, goes on. */
 function itemError(error: unknown): string {
@@ -245,15 +249,31 @@ function place<T extends CheckedItem>(
   errors: BatchResponse['errors'],
 ): Placed<T>[] {
   const placed: Placed<T>[] = []
+  const firsts = new Map<string, Idempotency>()
   for (const item of items) {
     try {
-      const isReplay = !item.draft || findReplay(app, actor, item.idempotency) !== undefined
-      placed.push({ item, placement: isReplay ? undefined : requireSendable(app, actor, item.draft) })
+      const { idempotency } = item
+      const isReplay = !item.draft || requireReplay(app, actor, idempotency) !== undefined
+      const placement = isReplay ? undefined : requireSendable(app, actor, item.draft)
+      if (idempotency) requireSameContent(app.config, firsts, idempotency)
+      placed.push({ item, placement })
     } catch (error) {
       errors.push({ index: item.index, error: itemError(error) })
     }
   }
   return placed
+}
+
+/** Throws the 409 of an item whose key is that of an earlier one in the batch with other content, where the operator wants that refused. */
+function requireSameContent(
+  { idempotencyMismatch }: App['config'],
+  firsts: Map<string, Idempotency>,
+  idempotency: Idempotency,
+): void {
+  const first = firsts.get(idempotency.key)
+  if (first && idempotencyMismatch === 'conflict' && !equalBytes(first.bodyHash, idempotency.bodyHash))
+    throw idempotencyConflict()
+  firsts.set(idempotency.key, first ?? idempotency)
 }
 
 /**

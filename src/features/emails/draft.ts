@@ -58,7 +58,7 @@ export interface DraftTemplate {
 export interface DraftExtra {
   readonly reply_to?: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly metadata?: unknown
+  readonly metadata?: Readonly<Record<string, unknown>>
   readonly tags?: readonly string[]
   readonly idempotency_key?: string
   readonly template_data?: unknown
@@ -361,12 +361,12 @@ function tagsOf(config: Config, tags: readonly string[]): string[] {
   return [...new Set(tags)]
 }
 
-function metadataOf(config: Config, value: unknown): unknown {
+function metadataOf(config: Config, value: unknown): Record<string, unknown> | undefined {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
   if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
     throw invalid('metadata', `metadata is larger than ${config.maxMetadataBytes} bytes of JSON.`)
-  return value
+  return value as Record<string, unknown>
 }
 
 function templateDataOf(value: unknown): Record<string, unknown> | undefined {

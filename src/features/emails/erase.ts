@@ -14,6 +14,7 @@ import { dropContent } from '../content/garbage.ts'
 import { record } from '../events/record.ts'
 import type { DraftExtra } from './draft.ts'
 import { keyHashOf } from './idempotency.ts'
+import { reindexEmail } from './search.ts'
 import { countUnsent, emailOf, settleEmail } from './settle.ts'
 import { isOpen, statusCode, statusName } from './status.ts'
 import { rejectRecipient } from './waiting-moves.ts'
@@ -163,6 +164,7 @@ export function anonymiseRecipients(
     .filter(({ address }) => is(address))
     .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
     .map(({ id }) => id)
+  if (recipientIds.length > 0) reindexEmail(tx, emailId)
   return { recipientIds, isAll: recipientIds.length === all.length }
 }
 
@@ -177,6 +179,7 @@ export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: nu
   const extra = JSON.parse(row.extra ?? '{}') as DraftExtra
   const attachments = JSON.parse(row.attachments ?? '[]') as readonly { readonly ref: number }[]
   sql(tx.db).empty.run(emailId)
+  reindexEmail(tx, emailId)
   if (extra.idempotency_key !== undefined)
     sql(tx.db).forgetBody.run(row.accountId, keyHashOf('idempotency_key', extra.idempotency_key), emailId)
   dropContent(app, tx, { content: [row.htmlRef, row.textRef, ...attachments.map(({ ref }) => ref)] })

@@ -1,6 +1,6 @@
 /** @module Idempotency keys of send requests: the key, and what tells a repeated request from a different one. Pure. */
 import { sha256 } from '#platform/crypto.ts'
-import { invalid } from '#platform/errors.ts'
+import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { SendRequest } from './model.ts'
 
 export interface Idempotency {
@@ -33,6 +33,13 @@ export function idempotencyOf(request: SendRequest, header: string | undefined):
   const { idempotency_key: _, ...rest } = request
   return { key, keyHash: keyHashOf('idempotency_key', key), bodyHash: bodyHashOf(rest) }
 }
+
+/** The 409 for a key that was used for other content. */
+export const idempotencyConflict = (): AppError =>
+  conflict(
+    'idempotency_conflict',
+    'This idempotency key was used for a request with other content; use a new key for every email.',
+  )
 
 /** Hash under which a key is kept; 422 on `field` when the key is too short or too long. */
 export function keyHashOf(field: string, key: string): Uint8Array {

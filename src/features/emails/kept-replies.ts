@@ -7,9 +7,8 @@ import type { Actor, App } from '#features/app.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { conflict } from '#platform/errors.ts'
 import { days } from '#platform/units.ts'
-import { bodyHashOf, keyHashOf } from './idempotency.ts'
+import { bodyHashOf, idempotencyConflict, keyHashOf } from './idempotency.ts'
 
 export interface ReplyKey {
   readonly keyHash: Uint8Array
@@ -41,12 +40,7 @@ export const replyKeyOf = (header: string | undefined, body: unknown): ReplyKey 
 export function findReply<T extends object>(db: Database, actor: Actor, key: ReplyKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)
   if (!found) return undefined
-  if (!equalBytes(found.bodyHash, key.bodyHash)) {
-    throw conflict(
-      'idempotency_conflict',
-      'This Idempotency-Key was used for a request with another body; use a new key.',
-    )
-  }
+  if (!equalBytes(found.bodyHash, key.bodyHash)) throw idempotencyConflict()
   return JSON.parse(found.response) as T
 }
 

@@ -86,6 +86,18 @@ export const SendRequest = Type.Object(
 )
 export type SendRequest = Static<typeof SendRequest>
 
+/** Of whatever answers to an idempotency key with an email. */
+export const REPLAY_FIELDS = {
+  replayed: Type.Optional(
+    Type.Boolean({
+      description: 'True when the idempotency key was used before: this is the first email, and nothing new was sent.',
+    }),
+  ),
+  mismatch: Type.Optional(
+    Type.Boolean({ description: 'True beside `replayed` when this request has other content than the first.' }),
+  ),
+}
+
 export const SendResponse = Type.Object({
   id: Uuid({ description: 'Id of the email.' }),
   message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
@@ -96,6 +108,7 @@ export const SendResponse = Type.Object({
   }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),
+  ...REPLAY_FIELDS,
 })
 export type SendResponse = Static<typeof SendResponse>
 
@@ -158,9 +171,9 @@ const EMAIL_FIELDS = {
   ),
   domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
   error_message: OptionalNullable(Type.String(), 'Why it was not delivered (yet).'),
-  headers: OptionalNullable(Type.Unknown(), 'Further headers as given.'),
+  headers: Type.Record(Type.String(), Type.Unknown(), { description: 'Further headers as given; {}: none.' }),
   idempotency_key: OptionalNullable(Type.String(), 'Idempotency key, as given in the body or the header.'),
-  metadata: OptionalNullable(Type.Unknown(), 'Your own data as given.'),
+  metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Your own data as given; {}: none.' }),
   next_retry_at: OptionalNullable(Timestamp(), 'When a deferred recipient is tried again; the earliest of several.'),
   operation_id: OptionalNullable(Uuid(), 'Operation of the batch it came in.'),
   reply_to: OptionalNullable(Type.String(), 'Reply-To.'),

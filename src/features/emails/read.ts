@@ -131,6 +131,12 @@ const sql = prepared((db) => ({
   countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
     `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
   ),
+  betweenUuids: db.prepare<{ accountId: number; uuid: UuidBytes }, [Uint8Array, Uint8Array]>(
+    'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
+  ),
+  byIds: db.prepare<EmailRow, [string]>(
+    `${EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
+  ),
   recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
   events: db.prepare<
     { seq: number; type: number; at: number; recipient: string | null; data: string | null; sandbox: number },
@@ -207,7 +213,8 @@ function emailsOfOperation(
   }
 }
 
-function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
+/** How many emails of a status were accepted in a time. */
+export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
   const inHours = (first: number, last: number) =>
     first > last ? 0 : (sql(db).countHours.get(accountId, `email:${status}`, first, last)?.n ?? 0)
   const inRows = (first: Millis, last: Millis) =>
@@ -219,6 +226,22 @@ function countEmails(db: Database, accountId: number, status: Status, from: Mill
 }
 
 const HOUR_MS = hours(1)
+
+/** Who has the email whose public id is between two; undefined unless it is the only one. */
+export function findOnlyEmail(
+  db: Database,
+  first: Uint8Array,
+  last: Uint8Array,
+): { readonly accountId: number; readonly uuid: UuidBytes } | undefined {
+  const [only, other] = sql(db).betweenUuids.all(first, last)
+  return other ? undefined : only
+}
+
+/** Emails by their row ids, newest first. */
+export const emailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
+  sql(db)
+    .byIds.all(JSON.stringify(ids))
+    .map((row) => emailOf(db, row))
 
 /** An account's email by its public id, with its recipients; undefined when it has none. */
 export function findEmail(db: Database, accountId: number, uuid: UuidBytes): StoredEmail | undefined {

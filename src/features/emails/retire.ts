@@ -11,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { dropContent } from '../content/garbage.ts'
 import { eventCode } from '../events/record.ts'
+import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
 
@@ -133,5 +134,6 @@ export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
     statements.deleteKey.run(email.accountId, sha256(email.idempotencyKey).slice(0, 16), email.id)
   statements.deleteRecipients.run(email.id)
   statements.deleteEmail.run(email.id)
+  unindexEmail(tx, email.id)
   countStatus(tx, email, statusName(email.status), -1)
 }

@@ -14,6 +14,7 @@ import { acceptBatch } from './batch.ts'
 import { cancelEmail } from './cancel.ts'
 import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
+import { readSearch, searchEmails } from './search-list.ts'
 import type { TakeRate } from './send-rate.ts'
 import { isStatus, STATUSES, type Status } from './status.ts'
 import { attachmentRefs, emailDetailWire, emailRowWire, isOfService } from './wire.ts'
@@ -25,6 +26,23 @@ const EmailQuery = Type.Object({
   ),
   ...dateFields('emails accepted'),
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
+  to: Type.Optional(
+    Type.String({
+      description: 'Only emails to this address, whether in To, Cc or Bcc. Upper and lower case are one.',
+    }),
+  ),
+  from: Type.Optional(Type.String({ description: 'Only emails from this address. Upper and lower case are one.' })),
+  subject: Type.Optional(
+    Type.String({
+      description:
+        'Only emails with all of these words in the subject, whole, in any order; case and accents do not count. Of a broadcast the subject is not rendered.',
+    }),
+  ),
+  tag: Type.Optional(Type.String({ description: 'Only emails with this tag, as it was given.' })),
+  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
+  message_id: Type.Optional(
+    Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
+  ),
 })
 
 /** For a route's `detail`. */
@@ -54,7 +72,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .use(authenticated)
     .get(
       '/',
-      ({ actor, query }) => {
+      async ({ actor, query }) => {
         const page = pageOf(query)
         const { from, to } = datesOf(query)
         const filter = {
@@ -62,6 +80,15 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           from: from ?? ANY_TIME.from,
           to: to ?? ANY_TIME.to,
           operation: operationFilter(query.operation_id),
+        }
+        const search = readSearch(app.db, actor.accountId, query)
+        if (search) {
+          const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
+          return list(
+            emails.map((email) => emailRowWire(email, maxAttempts)),
+            { ...page, ...counted },
+            lastKey,
+          )
         }
         const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
         return list(
@@ -75,7 +102,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         response: ListOf(EmailRow),
         detail: {
           summary: 'List emails',
-          description: 'Newest first, without bodies.',
+          description:
+            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; with a status or an operation as well it is what was found so far, and a page may have fewer rows than `per_page`: go on while there is a `next_cursor`.',
           tags: ['Emails'],
           ...requires('emails:read'),
         },
@@ -84,10 +112,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .post(
       '/',
       async ({ actor, body, headers, set, status }) => {
-        const { response, mismatch } = await acceptRequest(app, actor, body, headers['idempotency-key'], () =>
-          takeRate(actor),
-        )
-        if (mismatch) set.headers['idempotency-mismatch'] = 'true'
+        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => takeRate(actor))
+        if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, one(response))
       },
       {

@@ -53,9 +53,9 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
     delivery_started_at: isoTimeOrNull(earliest(started.map((r) => r.deliveryStartedAt))),
     domain_id: optionalUuid(email.domainUuid),
     error_message: decided?.lastError ?? null,
-    headers: extra.headers ?? null,
+    headers: extra.headers ?? {},
     idempotency_key: extra.idempotency_key ?? null,
-    metadata: extra.metadata ?? null,
+    metadata: extra.metadata ?? {},
     next_retry_at:
       email.status === 'scheduled'
         ? null

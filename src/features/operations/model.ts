@@ -15,7 +15,9 @@ export const OperationRecord = Type.Object({
   total_items: Type.Integer({ description: 'Items it is about, those that were not valid included.' }),
   completed_items: Type.Integer({ description: 'Items that are done.' }),
   failed_items: Type.Integer({ description: 'Items that were refused or failed.' }),
-  error_summary: Nullable(Type.String(), { description: 'What went wrong, in one sentence.' }),
+  error_summary: Nullable(Type.Object({ message: Type.String({ description: 'One sentence.' }) }), {
+    description: 'What went wrong; null: nothing.',
+  }),
   metadata: Nullable(Type.Unknown(), {
     description:
       'More about it. Of bulk_import: list_id, confirmed, inserted, duplicates, errors (line and error of the first 100). Of broadcast and newsletter_send: contact_list_id, subject (not rendered), sandbox (true: it is only captured), state, begins_at, handed_over, left_out and, of a single operation, emails (how many are in each status). Others have none.',
@@ -40,13 +42,16 @@ export const operationWire = (
   total_items: operation.totalItems,
   completed_items: operation.completedItems,
   failed_items: operation.failedItems,
-  error_summary: operation.errorSummary ?? failedSummary(emails),
+  error_summary: errorSummaryOf(operation.errorSummary ?? failedSummary(emails)),
   metadata: metadataOf(operation, emails),
   created_at: isoTime(operation.createdAt),
   updated_at: isoTime(operation.updatedAt),
   completed_at: isoTimeOrNull(operation.completedAt),
   expires_at: isoTime(operation.expiresAt),
 })
+
+const errorSummaryOf = (message: string | null): OperationRecord['error_summary'] =>
+  message === null ? null : { message }
 
 /** Emails of a broadcast fail one by one, after it was handed to delivery. */
 const failedSummary = (emails: Readonly<Record<string, number>> | undefined): string | null =>

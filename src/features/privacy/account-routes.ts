@@ -62,6 +62,15 @@ export const accountDeletionRoutes = (app: App) =>
         description:
           'Needs the header X-Confirm-Delete: DELETE. At once its keys and sessions are a 401, its waiting mail is cancelled and mail to its domains is refused; then all of its data goes, that of its sub-accounts too. There is no way back.',
         tags: ['Account'],
+        parameters: [
+          {
+            name: 'X-Confirm-Delete',
+            in: 'header' as const,
+            required: true,
+            description: 'Must be DELETE; anything else is a 400 `confirmation_missing`.',
+            schema: { type: 'string' as const, enum: [CONFIRMATION] },
+          },
+        ],
         ...requires('account:admin'),
         ...ownersOnly,
       },

@@ -6,6 +6,7 @@ import { prepared } from '#platform/db/open.ts'
 import { unindexMessage } from '../agent-mailboxes/search.ts'
 import { dropContent, STORES, type StoreName } from '../content/garbage.ts'
 import { attachmentsOf } from '../emails/retire.ts'
+import { unindexEmail } from '../emails/search.ts'
 import { forgetEngagement } from '../tracking/forget.ts'
 import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'
 
@@ -73,6 +74,7 @@ function removeEmails(app: App, tx: Tx, accountId: number): number {
     )
     statements.deleteRecipients.run(id)
     statements.deleteEmail.run(id)
+    unindexEmail(tx, id)
     dropContent(app, tx, { content: [htmlRef, textRef, ...attachmentsOf(attachments).map(({ ref }) => ref)] })
   }
   return emails.length

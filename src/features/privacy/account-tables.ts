@@ -75,6 +75,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
 /** Tables that `account-rows.ts` empties by itself, before the others. */
 export const WITH_MANY_ROWS: readonly string[] = [
   'emails',
+  'email_search',
   'recipients',
   'opens',
   'click_marks',

@@ -16,6 +16,7 @@ export type Group = (typeof GROUPS)[number]
 const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
   logs: [
     'emails',
+    'email_search',
     'recipients',
     'idempotency_keys',
     'batch_replies',

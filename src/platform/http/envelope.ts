@@ -17,7 +17,11 @@ export const one = <T>(data: T): { data: T } => ({ data })
 
 /** A page as `pageOf` gives it; a list that has one page only says no more than how long it is. */
 export type Paged = Pick<Page, 'page' | 'perPage'> &
-  Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy' | 'after'>> & { readonly total: number }
+  Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy' | 'after'>> & {
+    readonly total: number
+    /** Of a list whose total is not counted to its end: whether rows follow. */
+    readonly hasMore?: boolean
+  }
 
 /**
  * `{data, pagination}`. A page past the end has empty `data`; `total_pages` of nothing is 0. Throws the 422 of a page that only a cursor reaches.
@@ -25,13 +29,13 @@ export type Paged = Pick<Page, 'page' | 'perPage'> &
  */
 export function list<T>(
   rows: readonly T[],
-  { page, perPage, total, rowsBefore = total, tooDeepBy, after }: Paged,
+  { page, perPage, total, rowsBefore = total, tooDeepBy, after, hasMore }: Paged,
   lastKey?: RowKey,
 ): { data: T[]; pagination: Pagination } {
-  requireReachable({ tooDeepBy, rowsBefore }, total)
+  requireReachable({ tooDeepBy, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
   // `rowsBefore` of a key is as old as its cursor, and rows may have left the list since: a full page may have another behind it.
-  const mayHaveNext = after === undefined ? seen < total : rows.length === perPage
+  const mayHaveNext = rows.length > 0 && (after === undefined ? seen < total : rows.length === perPage)
   return {
     data: tooDeepBy === undefined ? (rows as T[]) : [],
     pagination: {
@@ -39,7 +43,7 @@ export function list<T>(
       per_page: perPage,
       total,
       total_pages: Math.ceil(total / perPage),
-      ...(rows.length > 0 && mayHaveNext && { next_cursor: formatCursor(seen, lastKey) }),
+      ...((hasMore ?? mayHaveNext) && { next_cursor: formatCursor(seen, lastKey) }),
     },
   }
 }

@@ -75,6 +75,15 @@ export const wrongMethod = (method: string, allowed: readonly string[]): AppErro
     headers: { allow: allowed.join(', ') },
   })
 
+/** The response to OPTIONS: the methods of a path (RFC 9110 §9.3.7), or the 404 of one that has none. */
+export const optionsResponse = (methods: readonly string[], requestId: string): Response =>
+  methods.length === 0
+    ? errorResponse(unknownRoute(), requestId)
+    : new Response(null, {
+        status: 204,
+        headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId },
+      })
+
 /** @param purpose what of the request needs it, where the route alone does not: `for welcome emails` */
 export const insufficientScope = (scope: string, purpose?: string): AppError =>
   new AppError(

@@ -3,8 +3,10 @@
  * is checked, what their responses may contain, which methods a path has.
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
+import type { ErrorDetail } from '../errors.ts'
 import { CHANGES, OWNERS_ONLY, REQUIRED_SCOPE, SESSION_ONLY, scopesIn } from './access.ts'
 import { BODY_FORMAT, type Format } from './body.ts'
+import { checkQueryNames, queryNamesOf } from './query.ts'
 import { type Cut, cutterOf } from './response-shape.ts'
 import { type Check, checkOf } from './validation.ts'
 
@@ -20,7 +22,8 @@ export interface RouteRules {
   readonly bodyFormat: Format
   /** An absent body counts as `{}`, so that what is missing can be named. */
   readonly isBodyObject: boolean
-  readonly checkQuery: Check | undefined
+  /** The faults of the query string; `url` is the request's. */
+  readonly checkQuery: (query: unknown, url: string) => readonly ErrorDetail[]
   /** Whether the same request with the same key has the first answer again. */
   readonly takesIdempotencyKey: boolean
   /** Whether it answers with a page of rows. */
@@ -89,7 +92,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       checkBody: checkOfPart(body, 'body', method, path),
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
-      checkQuery: checkOfPart(opened(route.query), 'query', method, path),
+      checkQuery: queryCheckOf(method, path, route.query),
       takesIdempotencyKey: route.detail?.parameters?.some(({ name }) => name === 'Idempotency-Key') === true,
       isList: method === 'GET' && isSchema(route.query) && route.query['properties']?.per_page !== undefined,
       checkParams: checkOfPart(route.params, 'path', method, path),
@@ -144,10 +147,20 @@ function checkOfPart(schema: unknown, rootName: string, method: string, path: st
   return checkOf(schema, rootName)
 }
 
-/** Unknown query parameters are ignored. Elysia would close the schema at its first use, in place, unless it says something itself. */
-function opened(schema: unknown): unknown {
+/**
+ * Routes of the API refuse parameters that they do not know: whoever filters by one must not believe that it counts. Pages take any, because mail
+ * programs and analytics add theirs to links.
+ */
+function queryCheckOf(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
+  // Elysia would close the schema at its first use, in place, unless it says something itself.
   if (isSchema(schema)) schema['additionalProperties'] ??= true
-  return schema
+  const checkValues = checkOfPart(schema, 'query', method, path) ?? (() => [])
+  if (!isApiPath(path)) return checkValues
+  const known = queryNamesOf(schema)
+  return (query, url) => {
+    const details = checkQueryNames(url, known)
+    return details.length > 0 ? details : checkValues(query)
+  }
 }
 
 /** A single schema stands for status 200. */

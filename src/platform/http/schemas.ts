@@ -120,7 +120,7 @@ export const PAGE_FIELDS = {
   ),
 }
 
-/** The query of a list with no filter of its own. Unknown query parameters are ignored. */
+/** The query of a list with no filter of its own. */
 export const PageQuery = Type.Object(PAGE_FIELDS)
 
 export interface Page extends RowWindow {

@@ -18,6 +18,7 @@ import {
   errorResponse,
   insufficientScope,
   internalError,
+  optionsResponse,
   toAppError,
   unknownRoute,
   wrongMethod,
@@ -228,6 +229,9 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       set.headers['x-request-id'] = context.requestId
       set.headers['x-content-type-options'] = 'nosniff'
       if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
+      // What a path can do is in the description of the API, for everybody to read. Without CORS headers: keys have no place in pages of others.
+      if (request.method === 'OPTIONS' && isApiPath(path))
+        return optionsResponse(table.methodsAt(path), context.requestId)
       const isPublic = table.isPublic(request.method, path)
       if (!isPublic) {
         context.isSession = sessions !== undefined && !namesKey(request.headers)
@@ -240,6 +244,7 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
         table.takesStream(request.method, path),
       )
+      return undefined
     })
     .onTransform({ as: 'global' }, async (elysia) => {
       // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
@@ -256,7 +261,7 @@ function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader
       }
       fillUnreadable(elysia.params)
       throwIfInvalid(rules.checkParams?.(elysia.params))
-      throwIfInvalid(rules.checkQuery?.(elysia.query))
+      throwIfInvalid(rules.checkQuery(elysia.query, request.url))
       // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
       const asksFirst = !rules.takesIdempotencyKey
       if (fairness && context.actor !== undefined && asksFirst) fairness.spendWork(context.actor as Actor, 1)

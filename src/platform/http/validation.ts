@@ -68,9 +68,12 @@ function* leavesOf(error: ValueError): Generator<ValueError> {
 /** `/attachments/0/filename` (RFC 6901) as `attachments.0.filename`. */
 function fieldOf(path: string, rootName: string): string {
   if (path === '') return rootName
-  const field = path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~')
-  return field.length > MAX_FIELD_LENGTH ? `${field.slice(0, MAX_FIELD_LENGTH)}…` : field
+  return shortenField(path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
 }
+
+/** The name of a field as an error repeats it, at a bounded length. */
+export const shortenField = (field: string): string =>
+  field.length > MAX_FIELD_LENGTH ? `${field.slice(0, MAX_FIELD_LENGTH)}…` : field
 
 const plural = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 

@@ -4,7 +4,7 @@ import { deleteMessage } from '#features/agent-mailboxes/messages.ts'
 import { replySubject, replyTo, threadHeaders } from '#features/agent-mailboxes/reply.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
-import { at } from '#test/support/api.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
@@ -357,13 +357,16 @@ test('a reply of a domain that was verified and has lost its records for good is
 
 describe('with an Idempotency-Key', () => {
   const headers = { 'idempotency-key': 'reply-1' }
+  const replayed = (first: ApiAnswer, more: object = {}) => ({
+    data: { ...(at(first.body, 'data') as object), replayed: true, ...more },
+  })
 
   test('a reply that is repeated is sent once and answered alike', async () => {
     await using service = await createMailboxApi()
     const message = await service.receives()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     const again = await service.api('POST', `${message}/reply`, BODY, { headers })
-    expect([again.status, again.body, again.headers.get('idempotency-mismatch')]).toEqual([201, first.body, null])
+    expect([again.status, again.body, again.headers.get('idempotency-mismatch')]).toEqual([201, replayed(first), null])
     expect((await conversation(service)).length).toBe(2)
     expect(service.used()).toBe(1)
   })
@@ -374,7 +377,8 @@ describe('with an Idempotency-Key', () => {
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => service.api('POST', `${message}/reply`, BODY, { headers })),
     )
-    expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1)
+    expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, at(body, 'data', 'id')]))).size).toBe(1)
+    expect(answers.filter(({ body }) => !('replayed' in (at(body, 'data') as object))).length).toBe(1)
     expect((await conversation(service)).length).toBe(2)
   })
 
@@ -384,7 +388,7 @@ describe('with an Idempotency-Key', () => {
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const again = await service.api('POST', `${message}/reply`, BODY, { headers })
-    expect([again.status, again.body]).toEqual([201, first.body])
+    expect([again.status, again.body]).toEqual([201, replayed(first)])
   })
 
   test('another body or another message is told as a mismatch, with the first reply', async () => {
@@ -396,8 +400,8 @@ describe('with an Idempotency-Key', () => {
       await service.api('POST', `${other}/reply`, BODY, { headers }),
     ]
     expect(repeated.map(({ status, body, headers: h }) => [status, body, h.get('idempotency-mismatch')])).toEqual([
-      [201, first.body, 'true'],
-      [201, first.body, 'true'],
+      [201, replayed(first, { mismatch: true }), 'true'],
+      [201, replayed(first, { mismatch: true }), 'true'],
     ])
     expect(service.used()).toBe(1)
   })
@@ -417,7 +421,7 @@ test('a reply reaches the receiving server with its threading headers, signed', 
   const mailbox = await createMailbox(app, actor, { local_part: 'agent', display_name: 'Ägent' })
   const ids = Array.from({ length: 60 }, (_, index) => `<${String(index).padStart(20, '0')}@receiver.test>`)
   const message = await deliver(app, mailbox, receivedOf({ references: ids, subject: 'Grüße' }))
-  const { reply } = await replyTo(app, actor, { mailboxId: formatUuid(mailbox.uuid), messageId: message }, BODY, {
+  const reply = await replyTo(app, actor, { mailboxId: formatUuid(mailbox.uuid), messageId: message }, BODY, {
     idempotencyHeader: undefined,
     admit: () => undefined,
   })

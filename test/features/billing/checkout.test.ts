@@ -42,11 +42,11 @@ describe('GET /v1/billing/plans', () => {
     const all = 2_147_483_647
     expect(data.map((plan) => Object.values(plan))).toEqual([
       ['free', 3000, 2, 20, 5, 5, all, false, 0, null],
-      ['starter', 10_000, 10, 100, 10, 20, 0, false, null, null],
+      ['starter', 10_000, 10, 100, 10, 20, 0, false, 0, null],
       ['pro', 100_000, 50, 500, 25, 100, 10, true, 4900, 'price_pro'],
-      ['business', 500_000, 250, 2000, 50, 500, 100, true, null, null],
-      ['enterprise', 2_000_000, 1000, 10_000, 100, 2000, 1000, false, null, null],
-      ['unlimited', all, all, all, all, all, all, false, null, null],
+      ['business', 500_000, 250, 2000, 50, 500, 100, true, 0, null],
+      ['enterprise', 2_000_000, 1000, 10_000, 100, 2000, 1000, false, 0, null],
+      ['unlimited', all, all, all, all, all, all, false, 0, null],
     ])
   })
 })
@@ -282,10 +282,10 @@ describe('who bills nobody', () => {
       expect(answer.headers.get('retry-after')).toBe('3600')
     }
     const plans = await service.api('GET', '/v1/billing/plans')
-    const data = at(plans.body, 'data') as { price_cents: number | null; stripe_price_id: string | null }[]
+    const data = at(plans.body, 'data') as { price_cents: number; stripe_price_id: string | null }[]
     expect(data.map(({ price_cents: price, stripe_price_id: id }) => [price, id])).toEqual([
       [0, null],
-      ...Array(5).fill([null, null]),
+      ...Array(5).fill([0, null]),
     ])
   })
 

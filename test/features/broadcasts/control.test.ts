@@ -68,7 +68,7 @@ const brief = ({ status, metadata, error_summary }: OperationNow) => [
   metadata.state,
   metadata.handed_over,
   metadata.left_out,
-  error_summary,
+  error_summary?.message ?? null,
 ]
 
 const relaySettings = ({ port }: ScriptedSmtp) => ({
@@ -383,7 +383,7 @@ test.each([
   await operationIn(service, id, 'done')
   await eventually(() => broadcastEmails(service.app).every(({ status }) => status === 'sent' || status === 'failed'))
   const over = await operationOf(service, id)
-  expect([over.status, over.completed_items, inStatuses(over), over.error_summary]).toEqual([
+  expect([over.status, over.completed_items, inStatuses(over), over.error_summary?.message ?? null]).toEqual([
     'completed',
     4,
     { sent: 4 - nameless, failed: nameless },
@@ -397,7 +397,7 @@ describe('a note of trouble', () => {
   const noted = (service: EmailApi, id: string) =>
     eventually(async () => {
       const now = await operationOf(service, id)
-      return now.error_summary === ACCOUNT_PAUSED && now
+      return now.error_summary?.message === ACCOUNT_PAUSED && now
     })
 
   test('is taken back when the broadcast goes on, while it is still being sent', async () => {
@@ -447,7 +447,7 @@ describe('a note of trouble', () => {
     answer = Promise.resolve(false)
     await begun(service, 1)
     await eventually(() => broadcastEmails(service.app).length === 1)
-    expect((await operationOf(service, id)).error_summary).toBe(sentence)
+    expect((await operationOf(service, id)).error_summary?.message).toBe(sentence)
   })
 
   test.each(['waiting', 'paused'])('is not made of a broadcast that is %s', async (state) => {

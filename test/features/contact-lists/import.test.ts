@@ -90,7 +90,7 @@ describe('an import', () => {
       status: 'completed',
       completed_items: 2,
       failed_items: 1,
-      error_summary: `One line was not imported; the first is line 3: ${errors[0]?.error}`,
+      error_summary: { message: `One line was not imported; the first is line 3: ${errors[0]?.error}` },
       metadata: { list_id: list, confirmed: false, inserted: 1, duplicates: 1, errors },
       completed_at: expect.any(String),
     })
@@ -170,7 +170,9 @@ describe('an import', () => {
     expect((result['errors'] as { line: number }[]).map(({ line }) => line)).toEqual(
       Array.from({ length: 100 }, (_, i) => i + 2),
     )
-    expect(result['error_summary']).toMatch(/^1000 lines were not imported; the first is line 2: "nobody" is not/)
+    expect(at(result, 'error_summary', 'message')).toMatch(
+      /^1000 lines were not imported; the first is line 2: "nobody" is not/,
+    )
   })
 
   test('keeps who left, bounced or complained elsewhere on the suppression list, so that no way back of other lists brings it back', async () => {
@@ -250,7 +252,7 @@ describe('an import', () => {
       ...completed(4),
       items: [14, 4, 10],
       errors,
-      error_summary: expect.stringMatching(/^10 lines were not imported; the first is line 6: "gold"/),
+      error_summary: { message: expect.stringMatching(/^10 lines were not imported; the first is line 6: "gold"/) },
     })
     expect(await contactsOf(service, list)).toEqual([
       ['a@x.test', 'active', {}],
@@ -375,7 +377,7 @@ describe('an import', () => {
     await importer.stop()
     expect(operation).toMatchObject({
       status: 'failed',
-      error_summary: 'The contact list was deleted before all lines were imported.',
+      error_summary: { message: 'The contact list was deleted before all lines were imported.' },
     })
     expect(operation['completed_items']).toBeGreaterThan(0)
     expect(operation['completed_items']).toBeLessThan(20_000)
@@ -393,7 +395,7 @@ describe('an import', () => {
     const importer = startImporter(service.app)
     expect(await untilOver(service, posted)).toMatchObject({
       status: 'failed',
-      error_summary: 'The file is not there any more; import it again.',
+      error_summary: { message: 'The file is not there any more; import it again.' },
     })
     expect(await imported(service, list, 'b@x.test')).toEqual(completed(1))
     await importer.stop()

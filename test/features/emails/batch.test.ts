@@ -168,7 +168,14 @@ describe('keys of items', () => {
       item({ idempotency_key: 'k', send_at: sendAt }),
       item({ idempotency_key: 'k', to: 'nobody' }),
     ])
-    expect(answer.body).toEqual({ operation_id: expect.any(String), data: [sent, sent], errors: [] })
+    expect(answer.body).toEqual({
+      operation_id: expect.any(String),
+      data: [
+        { ...sent, replayed: true },
+        { ...sent, replayed: true, mismatch: true },
+      ],
+      errors: [],
+    })
     expect(emails.used()).toBe(1)
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { createLog } from '#platform/log.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
@@ -12,7 +13,8 @@ test('a repeated send returns the original email and makes no new one', async ()
   const stored = emails.stored()
   const second = await emails.send({ idempotency_key: 'k' })
   expect(second.status).toBe(202)
-  expect(second.body).toEqual(first.body)
+  expect(at(first.body, 'data')).not.toHaveProperty('replayed')
+  expect(second.body).toEqual({ data: { ...(at(first.body, 'data') as object), replayed: true } })
   expect([mismatchOf(first), mismatchOf(second)]).toEqual([null, null])
   expect(emails.stored()).toEqual(stored)
 })
@@ -66,12 +68,16 @@ describe('another body with the same key', () => {
     ['domain that does not exist', { from: 'a@unknown.test' }],
   ]
   for (const [what, change] of others)
-    test(`returns the original with Idempotency-Mismatch: ${what}`, async () => {
+    test(`returns the original, marked as replayed and as a mismatch: ${what}`, async () => {
       await using emails = await createEmailApi()
       const sent = await emails.accepted({ idempotency_key: 'k' })
       const stored = emails.stored()
       const answer = await emails.send({ idempotency_key: 'k', ...change })
-      expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([202, { data: sent }, 'true'])
+      expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
+        202,
+        { data: { ...sent, replayed: true, mismatch: true } },
+        'true',
+      ])
       expect(emails.stored()).toEqual(stored)
     })
 
@@ -89,6 +95,93 @@ describe('another body with the same key', () => {
       from,
     })
     expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
+    expect(at(answer.body, 'data')).not.toHaveProperty('mismatch')
+  })
+
+  test('is one warning in the log, with the id of the email; the same body is none', async () => {
+    const lines: Record<string, unknown>[] = []
+    const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) })
+    await using emails = await createEmailApi({ log })
+    const { id } = await emails.accepted({ idempotency_key: 'k' })
+    await emails.send({ idempotency_key: 'k' })
+    expect(lines).toEqual([])
+    await emails.send({ idempotency_key: 'k', subject: 'Other' })
+    expect(lines).toMatchObject([
+      {
+        email: id,
+        account: emails.actor.accountUuid,
+        msg: 'email not sent: its idempotency key belongs to an email with other content',
+      },
+    ])
+  })
+
+  test('in a batch marks its item alone; of two items with one key the second is the first, replayed', async () => {
+    await using emails = await createEmailApi()
+    const sent = await emails.accepted({ idempotency_key: 'k' })
+    const items = [
+      { ...EMAIL, idempotency_key: 'k', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'k' },
+      { ...EMAIL, idempotency_key: 'l' },
+      { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
+    ]
+    const { body } = await emails.api('POST', '/v1/emails/batch', { emails: items })
+    const data = at(body, 'data') as Record<string, unknown>[]
+    expect(data.map(({ replayed, mismatch }) => [replayed, mismatch])).toEqual([
+      [true, true],
+      [true, undefined],
+      [undefined, undefined],
+      [true, true],
+    ])
+    expect(data.map(({ id }) => id)).toEqual([sent.id, sent.id, data[2]?.['id'], data[2]?.['id']])
+    expect(at(body, 'errors')).toEqual([])
+  })
+})
+
+describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
+  const settings = { TASSIS_IDEMPOTENCY_MISMATCH: 'conflict' }
+
+  test('another body with the same key is a 409 idempotency_conflict, the same body still the first email', async () => {
+    await using emails = await createEmailApi({ settings })
+    const sent = await emails.accepted({ idempotency_key: 'k' })
+    const before = emails.stored()
+    expectRefusal(await emails.send({ idempotency_key: 'k', subject: 'Other' }), 409, 'idempotency_conflict')
+    const again = await emails.send({ idempotency_key: 'k' })
+    expect([again.status, again.body]).toEqual([202, { data: { ...sent, replayed: true } }])
+    expect(emails.stored()).toEqual(before)
+  })
+
+  test('of two requests at once with other bodies one is the email and the other a 409', async () => {
+    await using emails = await createEmailApi({ settings })
+    const answers = await Promise.all(
+      ['One', 'Two', 'Three'].map((subject) => emails.send({ idempotency_key: 'k', subject })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409])
+    expect(emails.stored()).toMatchObject({ emails: 1, idempotency_keys: 1 })
+  })
+
+  test('in a batch it is the error of its item, also when the key is that of an item before it', async () => {
+    await using emails = await createEmailApi({ settings })
+    await emails.accepted({ idempotency_key: 'k' })
+    const items = [
+      { ...EMAIL, idempotency_key: 'k', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'l' },
+      { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'l' },
+      // Refused, so the key is free for the next.
+      { ...EMAIL, idempotency_key: 'm', from: 'a@unknown.test' },
+      { ...EMAIL, idempotency_key: 'm' },
+    ]
+    const { status, body } = await emails.api('POST', '/v1/emails/batch', { emails: items })
+    expect(status).toBe(202)
+    const errors = at(body, 'errors') as { index: number; error: string }[]
+    expect(errors.map(({ index }) => index)).toEqual([0, 2, 4])
+    expect(errors[0]?.error).toContain('other content')
+    expect(errors[1]?.error).toBe(errors[0]?.error)
+    expect((at(body, 'data') as { replayed?: boolean }[]).map(({ replayed }) => replayed)).toEqual([
+      undefined,
+      true,
+      undefined,
+    ])
   })
 })
 
@@ -101,7 +194,7 @@ test('a scheduled email is returned after its time too, with the status that it 
   const answer = await emails.send(request)
   expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
     202,
-    { data: { ...sent, status: 'cancelled' } },
+    { data: { ...sent, status: 'cancelled', replayed: true } },
     null,
   ])
 })
@@ -131,7 +224,8 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
   emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
   emails.clock.advance(1_000)
   expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
-  for (let i = 0; i < 5; i++) expect((await emails.send(request, { key })).body).toEqual({ data: sent })
+  for (let i = 0; i < 5; i++)
+    expect((await emails.send(request, { key })).body).toEqual({ data: { ...sent, replayed: true } })
   expect(emails.used(actor)).toBe(1)
 })
 

@@ -56,7 +56,9 @@ test('on a low disk a send and a batch are a 507 and store nothing; replays are 
       code: 'insufficient_storage',
     })
   }
-  expect((await api('POST', '/v1/emails', email('first'))).body).toEqual(first.body)
+  expect((await api('POST', '/v1/emails', email('first'))).body).toEqual({
+    data: { ...(at(first.body, 'data') as object), replayed: true },
+  })
   expect(await api('POST', '/v1/emails/batch', BATCH, withKey('batch'))).toMatchObject({
     status: 202,
     body: batch.body,

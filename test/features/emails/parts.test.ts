@@ -20,8 +20,8 @@ describe('headers', () => {
   })
 
   for (const nothing of [[], {}, null])
-    test(`${JSON.stringify(nothing)} means none`, async () =>
-      expect((await detailOf({ headers: nothing }))['headers']).toBeNull())
+    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
+      expect((await detailOf({ headers: nothing }))['headers']).toEqual({}))
 
   for (const wrong of ['X-A: 1', 5, true, ['X-A']])
     test(`${JSON.stringify(wrong)} is a 422`, async () =>
@@ -161,8 +161,8 @@ describe('metadata', () => {
   })
 
   for (const nothing of [[], null])
-    test(`${JSON.stringify(nothing)} means none`, async () =>
-      expect((await detailOf({ metadata: nothing }))['metadata']).toBeNull())
+    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
+      expect((await detailOf({ metadata: nothing }))['metadata']).toEqual({}))
 
   for (const wrong of ['text', 5, true, [1], [{}]])
     test(`${JSON.stringify(wrong)} is a 422`, async () =>

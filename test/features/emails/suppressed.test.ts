@@ -149,7 +149,7 @@ describe('a suppression', () => {
     await using emails = await createEmailApi()
     const first = await emails.accepted({ idempotency_key: 'k' })
     await suppressAll(emails, [EMAIL.to])
-    expect(await emails.accepted({ idempotency_key: 'k' })).toEqual(first)
+    expect(await emails.accepted({ idempotency_key: 'k' })).toEqual({ ...first, replayed: true })
     expect(emails.stored()).toMatchObject({ emails: 1 })
   })
 })

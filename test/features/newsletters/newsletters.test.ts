@@ -407,7 +407,7 @@ describe('a newsletter that is scheduled or sent', () => {
     expect((await own.api('DELETE', `/v1/domains/${domain}`)).status).toBe(204)
     own.clock.advance(hours(1))
     const over = await operationIn(own, operation, 'failed')
-    expect([over.status, over.error_summary, over.metadata.handed_over]).toEqual([
+    expect([over.status, over.error_summary?.message, over.metadata.handed_over]).toEqual([
       'failed',
       'The domain soon-gone.test is not registered on this account; add it with POST /v1/domains.',
       0,

@@ -25,7 +25,7 @@ test('a batch is listed as a completed operation, invalid items counted as faile
       total_items: 3,
       completed_items: 2,
       failed_items: 1,
-      error_summary: expect.stringContaining('1 of 3'),
+      error_summary: { message: expect.stringContaining('1 of 3') },
       metadata: null,
       created_at: '2026-01-01T00:00:00.000Z',
       updated_at: '2026-01-01T00:00:00.000Z',

@@ -22,7 +22,7 @@ test('every table is emptied of a deleted account, or has nothing of one', async
   await using service = await createTestApp()
   const tables = service.app.db
     .query<{ name: string }, []>(
-      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'mailbox_search_%' ORDER BY name",
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'mailbox_search_%' AND name NOT LIKE 'email_search_%' ORDER BY name",
     )
     .all()
     .map(({ name }) => name)

@@ -90,6 +90,23 @@ test('records of other accounts are in no export', async () => {
   ])
 })
 
+test('a second export right after the first is a 429, also while the first is not yet noted', async () => {
+  await using service = await createEmailApi()
+  const { commit } = service.app
+  const write = commit.write.bind(commit)
+  const held = Promise.withResolvers<void>()
+  commit.write = async (run, options) => {
+    await held.promise
+    return write(run, options)
+  }
+  const [first, second] = [await service.api('GET', PATH), await service.api('GET', PATH)]
+  held.resolve()
+  expect(first.status).toBe(200)
+  expectRefusal(second, 429, 'export_limit')
+  await noted(service)
+  expectRefusal(await service.api('GET', PATH), 429, 'export_limit')
+})
+
 test('an export is complete once an hour: then it is a 429 that says when it is possible again', async () => {
   await using service = await createEmailApi()
   expect((await service.api('GET', PATH)).status).toBe(200)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { requires } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
@@ -63,7 +64,7 @@ describe('authentication', () => {
       ['/v1/nothing', { headers: {} }],
       ['/v1', { headers: {} }],
       ['//v1/boxes', { headers: {} }],
-      [`/v1/boxes/${BOX_ID}`, { method: 'OPTIONS', headers: {} }],
+      ['/v1/boxes?colour=red', { headers: {} }],
     ]
     for (const [path, init] of wrong) expect((await server.request(path, init)).status).toBe(401)
   })
@@ -136,6 +137,21 @@ describe('routing', () => {
     expect(await collection.json()).toMatchObject({ code: 'method_not_allowed', type: 'invalid_request' })
     const single = await server.request(`/v1/boxes/${BOX_ID}/`, { method: 'POST' })
     expect([single.status, single.headers.get('allow')]).toEqual([405, 'DELETE, GET, HEAD'])
+  })
+
+  test('OPTIONS needs no key and answers 204 with Allow; an unknown route stays a 404, and no other site may read anything', async () => {
+    await using server = startTestServer()
+    const origin = { origin: 'https://page.test', 'access-control-request-method': 'POST' }
+    const answer = await server.request('/v1/boxes?colour=red', { method: 'OPTIONS', headers: origin })
+    expect([answer.status, answer.headers.get('allow'), await answer.text()]).toEqual([
+      204,
+      'GET, HEAD, OPTIONS, POST',
+      '',
+    ])
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+    expect(answer.headers.get('x-request-id')).toMatch(/./)
+    const unknown = await server.request('/v1/nothing', { method: 'OPTIONS', headers: {} })
+    expect(await statusAndCode(unknown)).toEqual([404, 'route_not_found'])
   })
 
   test('HEAD answers like GET, without the body', async () => {
@@ -298,12 +314,53 @@ describe('input', () => {
     })
   })
 
-  test('page 1 and 25 rows are the default, 100 rows the most, and unknown parameters are ignored', async () => {
+  test('page 1 and 25 rows are the default, 100 rows the most', async () => {
     await using server = startTestServer()
     const paginationOf = async (query: string) =>
       ((await (await server.request(`/v1/boxes${query}`)).json()) as { pagination: object }).pagination
     expect(await paginationOf('')).toMatchObject({ page: 1, per_page: 25 })
-    expect(await paginationOf('?per_page=100&page=3&utm=x')).toMatchObject({ page: 3, per_page: 100 })
+    expect(await paginationOf('?per_page=100&page=3')).toMatchObject({ page: 3, per_page: 100 })
+  })
+
+  test.each([
+    ['GET', '/v1/boxes?page=1&utm=topsecret', 'utm', /this endpoint takes page, per_page, cursor, kind\.$/],
+    ['HEAD', '/v1/boxes?utm=topsecret', 'utm', /./],
+    ['GET', '/v1/boxes?%75tm=topsecret', 'utm', /is not a known query parameter/],
+    ['GET', '/v1/boxes?=topsecret', 'query', /is not a known query parameter/],
+    ['GET', '/v1/boxes?kind=paper&kind=topsecret', 'kind', /^kind must be given only once\.$/],
+    ['POST', '/v1/boxes?kind=topsecret', 'kind', /this endpoint takes none\.$/],
+    ['GET', `/v1/boxes/${BOX_ID}?expand=topsecret`, 'expand', /this endpoint takes none\.$/],
+    ['GET', '/v1/plans?x=topsecret', 'x', /this endpoint takes none\.$/],
+  ])(
+    '%s %s is a 422 that names the parameter and the known ones, and no value',
+    async (method, path, field, message) => {
+      await using server = startTestServer()
+      const response = await server.request(path, { method, ...(method === 'POST' && { body: '{"label":"x"}' }) })
+      expect(response.status).toBe(422)
+      const text = await response.text()
+      if (method === 'HEAD') return
+      expect(text).not.toContain('topsecret')
+      expect(JSON.parse(text)).toMatchObject({ code: 'validation_failed', details: [{ field }] })
+      expect((JSON.parse(text) as { message: string }).message).toMatch(message)
+    },
+  )
+
+  test('at most 20 unknown parameters are named, at a bounded length', async () => {
+    await using server = startTestServer()
+    const query = Array.from({ length: 40 }, (_, i) => `${i}${'x'.repeat(200)}=1`).join('&')
+    const { details } = (await (await server.request(`/v1/boxes?${query}`)).json()) as {
+      details: { field: string }[]
+    }
+    expect([details.length, Math.max(...details.map(({ field }) => field.length))]).toEqual([20, 129])
+  })
+
+  test('a page outside of /v1 takes any parameter: programs add theirs to links', async () => {
+    const page = new Elysia().get('/page', ({ query }) => String(query['a']), {
+      query: Type.Object({ a: Type.Optional(Type.String()) }),
+    })
+    await using server = startTestServer({ routes: [page] })
+    const response = await server.request('/page?a=1&utm_source=mail', { headers: {} })
+    expect([response.status, await response.text()]).toEqual([200, '1'])
   })
 
   test('a wrong body is a 422 that names every field and no value', async () => {

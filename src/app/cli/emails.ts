@@ -1,0 +1,230 @@
+/** @module `tassis emails`: finds emails by the filters of GET /v1/emails, and shows what became of one. Only looks. */
+import { type Command, Option } from 'commander'
+import { accountOfActor } from '#features/accounts/accounts.ts'
+import type { App } from '#features/app.ts'
+import { maxAttempts } from '#features/delivery/retry.ts'
+import type { EmailRecipient, EmailRow } from '#features/emails/model.ts'
+import { ANY_TIME, eventsOfEmail, findEmail, findOnlyEmail, listEmails } from '#features/emails/read.ts'
+import { readSearch, type SearchText, searchEmails } from '#features/emails/search-list.ts'
+import { STATUSES, type Status } from '#features/emails/status.ts'
+import { emailRowWire, recipientWire } from '#features/emails/wire.ts'
+import { loadConfig } from '#platform/config.ts'
+import type { RowKey } from '#platform/db/row-window.ts'
+import { notFound } from '#platform/errors.ts'
+import { datesOf } from '#platform/http/date-filter.ts'
+import { operatorOf } from './accounts.ts'
+import { withData } from './call.ts'
+import { operation } from './operation.ts'
+import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
+import { counted, printable, report, shortened, table, utc } from './output.ts'
+import { eventLine, type ShownEvent, shownEvent } from './send.ts'
+
+interface ListInput extends AccountOption, SearchText {
+  readonly status?: Status
+  readonly from_date?: string
+  readonly to_date?: string
+  readonly limit: number
+}
+
+/** Rows of a page of the search. */
+const PER_PAGE = 100
+
+const list = operation('emails.list', async ({ opened: { app } }, input: ListInput) => {
+  const { accountId } = operatorOf(app, input.account)
+  const { from = ANY_TIME.from, to = ANY_TIME.to } = definedOf(datesOf(input))
+  const filter = { status: input.status, from, to }
+  const search = readSearch(app.db, accountId, input)
+  const emails: EmailRow[] = []
+  let total = 0
+  let hasMore = false
+  let after: RowKey | undefined
+  // A page of a search may have fewer rows than there are, see `search-list`.
+  do {
+    const page = { limit: Math.min(PER_PAGE, input.limit - emails.length), offset: 0, after }
+    const found = search
+      ? await searchEmails(app, accountId, { filter, search }, page)
+      : listPage(app, accountId, filter, page)
+    emails.push(...found.emails.map((email) => emailRowWire(email, attemptsOf(app))))
+    if (after === undefined) total = found.total
+    after = found.lastKey
+    hasMore = found.hasMore
+  } while (hasMore && after !== undefined && emails.length < input.limit)
+  return { total, has_more: hasMore, emails }
+})
+
+const definedOf = ({ from, to }: ReturnType<typeof datesOf>) => ({
+  ...(from !== undefined && { from }),
+  ...(to !== undefined && { to }),
+})
+
+const attemptsOf = ({ config }: App): number => maxAttempts(config.retryExpiryHours)
+
+function listPage(
+  { db }: App,
+  accountId: number,
+  filter: Parameters<typeof listEmails>[2],
+  page: Parameters<typeof listEmails>[3],
+) {
+  const { emails, total } = listEmails(db, accountId, filter, { ...page, limit: page.limit + 1 })
+  const shown = emails.slice(0, page.limit)
+  const last = shown.at(-1)
+  const lastKey: RowKey | undefined = last && [last.createdAt, last.id]
+  return { emails: shown, total, hasMore: emails.length > page.limit, lastKey }
+}
+
+interface ShownEmail extends EmailRow {
+  readonly account: string
+  readonly recipients: readonly EmailRecipient[]
+  readonly history: readonly ShownEvent[]
+}
+
+const show = operation('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): ShownEmail => {
+  const range = uuidsFrom(id)
+  const only = range && findOnlyEmail(app.db, ...range)
+  const email = only && findEmail(app.db, only.accountId, only.uuid)
+  if (!only || !email)
+    throw notFound(
+      'email_not_found',
+      `There is no email "${shortened(id, 80)}", or several whose ids begin so; \`tassis emails list\` shows ids.`,
+    )
+  return {
+    ...emailRowWire(email, attemptsOf(app)),
+    account: accountOfActor(app.config, app.db, only.accountId).name,
+    recipients: email.recipients.map(recipientWire),
+    history: eventsOfEmail(app, only.accountId, email.id).map(shownEvent),
+  }
+})
+
+/** Digits of an id that name its email nearly always: the millisecond of its acceptance. */
+const MIN_DIGITS = 8
+const UUID_DIGITS = 32
+
+/** The ids between which those are that begin as given, also in a Message-ID; undefined: it is not the beginning of one. */
+function uuidsFrom(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
+  const [id = ''] = text.replace(/^</, '').split('@')
+  const digits = id.replaceAll('-', '').toLowerCase()
+  if (!/^[0-9a-f]+$/.test(digits) || digits.length < MIN_DIGITS || digits.length > UUID_DIGITS) return undefined
+  return [Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, '0')), Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, 'f'))]
+}
+
+export const emailOperations = [list, show]
+
+interface ListOptions extends JsonOption, AccountOption, Omit<SearchText, 'message_id'> {
+  readonly messageId?: string
+  readonly status?: Status
+  readonly since?: string
+  readonly until?: string
+  readonly limit: number
+}
+
+export function addEmailCommands(program: Command): void {
+  const emails = program.command('emails').description('find emails, and show what became of one')
+
+  withLimit(withJson(withAccount(emails.command('list').description('show the newest'))), 'most that are shown', 30)
+    .option('--to <address>', 'only to this address, in To, Cc or Bcc')
+    .option('--from <address>', 'only from this address')
+    .option('--subject <words>', 'only with all of these words in the subject')
+    .option('--tag <tag>', 'only with this tag')
+    .option('--stream <slug>', 'only of this message stream')
+    .option('--message-id <id>', 'only the email with this Message-ID')
+    .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
+    .option('--since <date>', 'only accepted at or after this date or date-time (UTC)')
+    .option('--until <date>', 'only accepted at or before it')
+    .action(async ({ json, messageId, since, until, ...options }: ListOptions) => {
+      const input: ListInput = {
+        ...options,
+        ...(messageId !== undefined && { message_id: messageId }),
+        ...(since !== undefined && { from_date: since }),
+        ...(until !== undefined && { to_date: until }),
+      }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      report({ json }, found, listText)
+    })
+
+  withJson(emails.command('show').description('show an email: its recipients, what servers replied, what happened'))
+    .argument('<id>', 'as `tassis emails list` shows it, a whole id, or a Message-ID')
+    .action(async (id: string, options: JsonOption) => {
+      const shown = await withData(loadConfig().config, (call) => call(show, { id }))
+      report(options, shown, showText)
+    })
+}
+
+/** Of an id: the millisecond, and what tells emails of one millisecond apart. */
+const SHOWN_ID_LENGTH = 18
+const MAX_ADDRESS_LENGTH = 22
+/** What is left of 80 columns. */
+const MAX_SUBJECT_LENGTH = 15
+
+function listText({ emails, total, has_more: hasMore }: Awaited<ReturnType<(typeof list)['run']>>): string {
+  if (emails.length === 0) return 'There is no such email.'
+  return [
+    table(
+      ['ID', 'DAY AND TIME', 'STATUS', 'TO', 'SUBJECT'],
+      emails.map((email) => [
+        email.id.slice(0, SHOWN_ID_LENGTH),
+        email.created_at.slice(5, 16).replace('T', ' '),
+        email.status,
+        shortened(email.to, MAX_ADDRESS_LENGTH - 1),
+        shortened(email.subject, MAX_SUBJECT_LENGTH),
+      ]),
+    ),
+    ...(hasMore ? [`… and ${Math.max(total - emails.length, 1)} or more older ones (--limit)`] : []),
+  ].join('\n')
+}
+
+/** What a status means, for somebody who has to do something about it. */
+const MEANINGS: Readonly<Record<Status, string>> = {
+  queued: 'it waits to be sent, or to be tried again',
+  scheduled: 'it waits for its time',
+  processing: 'it is being sent, or only some recipients are final',
+  sent: 'the receiving server has taken it',
+  bounced: 'it was refused for good, or could not be delivered in time',
+  failed: 'we could not send it; see the dead letters',
+  rejected: 'it was not sent, because its recipients are suppressed',
+  cancelled: 'it was cancelled before it was sent',
+  uncertain: 'the connection broke before the last reply, so the receiver may have it; see the dead letters',
+}
+
+function showText(email: ShownEmail): string {
+  const lines: [name: string, value: string][] = [
+    ['Email', email.id],
+    ['Account', `${email.account} (${email.account_id})`],
+    ['From', email.from_address],
+    ['To', email.to],
+    ...(email.cc.length > 0 ? [['Cc', email.cc.join(', ')] as [string, string]] : []),
+    ...(email.bcc.length > 0 ? [['Bcc', email.bcc.join(', ')] as [string, string]] : []),
+    ['Subject', email.subject],
+    ...(email.tags.length > 0 ? [['Tags', email.tags.join(', ')] as [string, string]] : []),
+    ['Message-ID', email.message_id],
+    ['Accepted', utc(email.created_at)],
+    ...(email.scheduled_at ? [['Scheduled', utc(email.scheduled_at)] as [string, string]] : []),
+    ['Status', `${email.status}: ${MEANINGS[email.status as Status]}`],
+    ...(email.sandbox
+      ? [['Captured', 'its domain was never verified, so it left for nowhere'] as [string, string]]
+      : []),
+  ]
+  return [
+    ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${printable(value)}`),
+    '',
+    counted(email.recipients.length, 'recipient'),
+    ...email.recipients.flatMap(recipientLines),
+    '',
+    counted(email.history.length, 'event'),
+    ...email.history.map((event) => `  ${event.at.slice(0, 10)} ${eventLine(event)}`),
+  ].join('\n')
+}
+
+function recipientLines(recipient: EmailRecipient): string[] {
+  const { kind, address, status, attempts, smtp_response: reply, next_retry_at: nextAt } = recipient
+  const bounce = [recipient.bounce_type, recipient.bounce_category].filter((part) => part !== null).join(', ')
+  const details = [
+    `${status} after ${counted(attempts, 'attempt')}`,
+    ...(bounce === '' ? [] : [bounce]),
+    ...(recipient.delivered_at === null ? [] : [`delivered ${utc(recipient.delivered_at)}`]),
+    ...(nextAt === null ? [] : [`next attempt ${utc(nextAt)}`]),
+  ]
+  return [
+    printable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
+    ...(reply === null ? [] : [printable(`       ${reply}`)]),
+  ]
+}

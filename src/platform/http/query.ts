@@ -1,0 +1,27 @@
+/** @module Checks the names of query parameters: a route of the API takes those it declares, each once. */
+import type { TSchema } from '@sinclair/typebox'
+import type { ErrorDetail } from '../errors.ts'
+import { MAX_DETAILS, shortenField } from './validation.ts'
+
+/** The parameters that a query schema declares; none: the route takes no query. */
+export const queryNamesOf = (schema: unknown): readonly string[] =>
+  Object.keys((schema as TSchema | undefined)?.['properties'] ?? {})
+
+/** One fault for each parameter that is unknown or given more than once, at most MAX_DETAILS. */
+export function checkQueryNames(url: string, known: readonly string[]): readonly ErrorDetail[] {
+  const start = url.indexOf('?')
+  if (start === -1) return []
+  const details = new Map<string, string>()
+  const seen = new Set<string>()
+  for (const name of new URLSearchParams(url.slice(start)).keys()) {
+    if (!known.includes(name))
+      details.set(shortenField(name) || 'query', `is not a known query parameter; ${knownNames(known)}`)
+    else if (seen.has(name)) details.set(name, 'must be given only once')
+    seen.add(name)
+    if (details.size >= MAX_DETAILS) break
+  }
+  return [...details].map(([field, message]) => ({ field, message }))
+}
+
+const knownNames = (known: readonly string[]): string =>
+  known.length === 0 ? 'this endpoint takes none' : `this endpoint takes ${known.join(', ')}`
