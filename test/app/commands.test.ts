@@ -134,7 +134,7 @@ test.each([
   [['operations', 'pauze', 'x'], 'pauze', 'pause', '`tassis operations --help` lists its commands.'],
   [['webhooks', 'lst'], 'lst', 'list', '`tassis webhooks --help` lists its commands.'],
   [['lists', 'show'], 'lists show', 'lists', '`tassis --help` lists all commands.'],
-  [['queue', 'show', '1'], 'queue show', 'queue', '`tassis --help` lists all commands.'],
+  [['disk', 'show', '1'], 'disk show', 'disk', '`tassis --help` lists all commands.'],
 ])('%j is no command, and what was meant is suggested', async (args, unknown, meant, advice) => {
   expect(await tassis(args, {})).toEqual({
     exitCode: 2,

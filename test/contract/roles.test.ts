@@ -47,6 +47,8 @@ async function askAs(role: TeamRole, route: Route) {
   const headers = session?.headers
   if (!headers) throw new Error(`${role} is not signed in`)
   const id = route.resource ? await service.make(route.resource) : ''
+  // That an account was exported is stored after the answer.
+  await service.app.commit.barrier()
   const before = dump(service)
   const answer = await service.ask(route, id, { key: null, headers })
   return { answer, isUnchanged: dump(service) === before }

@@ -179,7 +179,7 @@ test.each(NO_REPORTS)('%s at the return path is no bounce', async (file) => {
   })
   const kept = office.operatorMail().filter(({ to }) => to === sentAs(file, 'return path').returnPath)
   expect(kept.map(({ kind, reason }) => [kind, reason])).toEqual(
-    KEPT[file] ? [['bounce', 'It came to a return path, and is no report that can be read.']] : [],
+    KEPT[file] ? [['bounce', 'It came to a return path. It is no report that can be read.']] : [],
   )
 })
 

@@ -6,6 +6,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App } from '#features/app.ts'
 import { findSendingDomain } from '#features/domains/sending.ts'
+import { indexAllEmails } from '#features/emails/search.ts'
 import { statusCode } from '#features/emails/status.ts'
 import { dayOf } from '#features/events/figures.ts'
 import { eventCode } from '#features/events/record.ts'
@@ -107,6 +108,7 @@ export async function prepareAnalytics(
       const count = Math.floor((emails * (index + 1)) / DAYS) - first
       await seedDay(app, accountId, { day: firstDay + index, first, count })
     }
+    await app.commit.write(({ db }) => indexAllEmails(db))
     return {
       dataDir: config.dataDir,
       key,

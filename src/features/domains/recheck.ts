@@ -3,9 +3,7 @@
  * and how forgivingly is in standing.ts. Never answers a client; a domain that cannot be checked is due again.
  */
 import type { App } from '#features/app.ts'
-import type { Millis } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { days } from '#platform/units.ts'
 import { systemActor } from '../audit-logs/audit.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
@@ -19,8 +17,6 @@ import { skipLook, storeLook } from './verify.ts'
 const SLICE = 100
 /** Domains in check at the same time; each asks some ten questions. */
 const CONCURRENCY = 8
-/** No look is put off for longer. */
-const MAX_INTERVAL_MS = days(2)
 
 /**
  * Checks every domain that is due now; returns how many. Meant to be called every minute or so, one run at a time.
@@ -29,17 +25,11 @@ const MAX_INTERVAL_MS = days(2)
 export async function recheckDomains(app: App, signal?: AbortSignal): Promise<number> {
   await mendCheckTimes(app)
   const now = app.clock.now()
-  const checked = await recheckBetween(app, -1, now, signal)
-  // Those that no interval puts off so long: a clock that was ahead did.
-  return checked + (await recheckBetween(app, now + MAX_INTERVAL_MS, Number.MAX_SAFE_INTEGER, signal))
-}
-
-async function recheckBetween(app: App, from: Millis, until: Millis, signal?: AbortSignal): Promise<number> {
-  let after = { nextCheckAt: from, id: Number.MAX_SAFE_INTEGER }
+  let after = { nextCheckAt: -1, id: Number.MAX_SAFE_INTEGER }
   let checked = 0
   for (;;) {
     if (signal?.aborted) return checked
-    const due = dueDomains(app.db, until, after, SLICE)
+    const due = dueDomains(app.db, now, after, SLICE)
     const last = due.at(-1)
     if (!last) return checked
     after = { nextCheckAt: last.nextCheckAt, id: last.id }

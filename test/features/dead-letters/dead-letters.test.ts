@@ -160,18 +160,25 @@ test('an expired email that is retried has its full time again, and is a dead le
     expect(await endAttempts(service, 'x.test', verdict)).toBe(1)
     return at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status')
   }
-  clock.advance(hours(48))
-  expect(await statusAfter(DEFERRED)).toBe('bounced')
+  /** How many attempts it takes. */
+  const expire = async (): Promise<number> => {
+    let status = await statusAfter(DEFERRED)
+    let attempts = 1
+    for (; status === 'queued'; attempts++) {
+      clock.advance(hours(9))
+      status = await statusAfter(DEFERRED)
+    }
+    expect(status).toBe('bounced')
+    return attempts
+  }
+  const attempts = await expire()
+  expect(attempts).toBeGreaterThan(10)
   const [letter] = await letters(service)
-  expect(letter).toMatchObject({ failure_reason: 'expired', original_status: 'bounced', attempts: 1 })
+  expect(letter).toMatchObject({ failure_reason: 'expired', original_status: 'bounced', attempts })
   clock.advance(hours(24))
   expect((await api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
-  expect(await statusAfter(DEFERRED)).toBe('queued')
-  clock.advance(hours(47))
-  expect(await statusAfter(DEFERRED)).toBe('queued')
-  clock.advance(hours(24))
-  expect(await statusAfter(DEFERRED)).toBe('bounced')
-  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts: 3 }])
+  expect(await expire()).toBe(attempts)
+  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts }])
 })
 
 test('an uncertain email is sent again only when it is retried, and is then delivered', async () => {

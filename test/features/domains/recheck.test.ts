@@ -151,7 +151,8 @@ describe('a verified domain', () => {
     t.break('NXDOMAIN', dkimHost(t.domain))
     await nextLook(t, t.id)
     const lostAt = t.clock.now()
-    t.clock.jumpTo(lostAt + days(40))
+    // Not a jump, which the service would not believe: it started with that clock.
+    t.clock.advance(days(40))
     await verifyDomain(t.app, t.actor, t.id)
     expect(t.stored(t.id).verifiedAt).toBeNull()
     t.clock.jumpTo(lostAt + minutes(1))

@@ -121,7 +121,7 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
     to: NOBODY,
     subject: '',
     tags: [],
-    metadata: null,
+    metadata: {},
     status: 'cancelled',
   })
   expect(service.used()).toBe(used - 1)
