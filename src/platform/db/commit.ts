@@ -38,7 +38,7 @@ export interface WriteOptions {
 
 export interface CommitterOptions {
   /** By which writes are measured. */
-  readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'>
+  readonly clock?: Pick<Clock, 'monotonicMs'>
   /** Writes the summed counter additions of a group. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
@@ -110,7 +110,7 @@ export class Committer {
   readonly #walFd: number
   readonly #unregister: (() => void) | undefined
   #walBytes = 0
-  readonly #clock: Pick<Clock, 'monotonicMs' | 'sleep'>
+  readonly #clock: Pick<Clock, 'monotonicMs'>
   readonly #queue = new FairQueue<Entry>()
   #alone: Alone[] = []
   #fileFd: number | undefined
@@ -256,7 +256,8 @@ export class Committer {
       if (this.#alone.length > 0) await this.#runAlone()
       if (this.#queue.size === 0) continue
       if (!this.#begin()) {
-        if (this.#lockedSinceMs !== undefined) await this.#clock.sleep(LOCK_RETRY_MS)
+        // By the clock of the machine, like the process that is waited for.
+        if (this.#lockedSinceMs !== undefined) await systemClock.sleep(LOCK_RETRY_MS)
         continue
       }
       const deltas = new Map<string, number>()
@@ -328,7 +329,7 @@ export class Committer {
       this.#lockedSinceMs = undefined
       return true
     } catch (error) {
-      const nowMs = this.#clock.monotonicMs()
+      const nowMs = systemClock.monotonicMs()
       if (isLocked(error)) {
         this.#lockedSinceMs ??= nowMs
         if (nowMs - this.#lockedSinceMs < MAX_LOCK_WAIT_MS) return false

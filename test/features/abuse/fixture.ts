@@ -70,11 +70,11 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
       for (let second = 0; second < 30; second++) {
         clock.advance(1000)
         // What the step began is over before the next: disk, sockets and Workers have no clock of ours.
-        const isThere = await eventually(condition, 300).catch(() => false)
+        const isThere = await eventually(condition, 700).catch(() => false)
         if (isThere) return clock.now() - began
       }
       // The clock stands still now: what was due in the 30 s may still be under way on a busy machine, and nothing else begins.
-      await eventually(condition)
+      await eventually(condition, 8000)
       return clock.now() - began
     },
     async [Symbol.asyncDispose]() {
