@@ -12,7 +12,6 @@ import { createDiskGuard } from '#platform/disk.ts'
 import { AppError } from '#platform/errors.ts'
 import { createLog } from '#platform/log.ts'
 import { MiB } from '#platform/units.ts'
-import { eventually } from '#test/support/app.ts'
 
 let folder = ''
 let opened: Committer[] = []
@@ -440,5 +439,5 @@ describe('a database that another process holds', () => {
     other.release()
     expect(await later).toBe('later')
     expect(bodies(committer.db)).toEqual(['later'])
-  })
+  }, 30_000)
 })
