@@ -75,12 +75,13 @@ export class ManualClock implements Clock {
     return this.#now
   }
 
+  /** Never whole, like that of the machine. */
   monotonicMs(): number {
-    return this.#monotonicMs
+    return this.#monotonicMs + 0.375
   }
 
   sinceBootMs(): number {
-    return this.#monotonicMs
+    return this.monotonicMs()
   }
 
   after(delayMs: number, run: () => void): Timer {

@@ -64,7 +64,7 @@ export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedCloc
   const now = (): Millis => {
     const wall = clock.now()
     const monotonicMs = clock.monotonicMs()
-    const expected = last.at + monotonicMs - last.monotonicMs
+    const expected = Math.round(last.at + monotonicMs - last.monotonicMs)
     const jumpMs = wall - expected
     if (jumpMs > (doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
       if (!believes(wall, jumpMs, monotonicMs)) return expected
@@ -96,7 +96,7 @@ export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedCloc
           'the clock is days ahead of the last run; until the service has run with it for a day, nothing is removed for its age',
         )
       isStartLogged = true
-      return lastRun.at + runMs
+      return Math.round(lastRun.at + runMs)
     }
     lastRun = undefined
     return at

@@ -3,7 +3,8 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
-import { monthName } from './read.ts'
+import type { GivenIds } from './given-ids.ts'
+import { ENCODING, monthName } from './read.ts'
 
 /**
  * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
@@ -26,9 +27,29 @@ export interface Months {
   closeAll(): Promise<void>
 }
 
-export function createMonths(folder: string, options: CommitterOptions): Months {
+/** Goes on above every id that was given out, also by a database that is gone: the row keeps those below from being given again. */
+function skipGiven(db: Database, highest: number): void {
+  if (lastIdOf(db) < highest)
+    db.run(`INSERT INTO parts (id, hash, size_bytes, encoding) VALUES (?, randomblob(16), 0, ${ENCODING.gone})`, [
+      highest,
+    ])
+}
+
+const lastIdOf = (db: Database): number =>
+  db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
+
+export function createMonths(folder: string, given: GivenIds, options: CommitterOptions): Months {
   const open = new Map<number, Committer>()
   const path = (month: number): string => join(folder, `${monthName(month)}.db`)
+  const close = async (month: number): Promise<void> => {
+    const committer = open.get(month)
+    open.delete(month)
+    if (!committer) return
+    await committer.barrier()
+    const lastId = lastIdOf(committer.db)
+    await committer.close()
+    given.settle(month, lastId)
+  }
   return {
     path,
     committer(month) {
@@ -39,20 +60,16 @@ export function createMonths(folder: string, options: CommitterOptions): Months 
         db.run(
           `CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
         )
+        skipGiven(db, given.highest(month))
         committer = new Committer(db, path(month), options)
         open.set(month, committer)
       }
       return committer
     },
     databases: () => [...open.values()].map(({ db }) => db),
-    async close(month) {
-      const committer = open.get(month)
-      open.delete(month)
-      await committer?.close()
-    },
+    close,
     async closeAll() {
-      await Promise.all([...open.values()].map((committer) => committer.close()))
-      open.clear()
+      await Promise.all([...open.keys()].map(close))
     },
   }
 }

@@ -12,6 +12,7 @@ import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepared } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
 import { storageError } from '../storage-errors.ts'
+import { createGivenIds, type GivenIds } from './given-ids.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
 import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
 import { framesOf, type PackedPart, packed } from './pack.ts'
@@ -70,6 +71,7 @@ export interface PutOptions extends WriteOptions {
 export class ContentStore {
   readonly #folder: string
   readonly #onItsWay: OnItsWay
+  readonly #given: GivenIds
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #reader: ContentReader
@@ -90,7 +92,8 @@ export class ContentStore {
   ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
-    this.#months = createMonths(folder, options)
+    this.#given = createGivenIds(`${folder}.ids`)
+    this.#months = createMonths(folder, this.#given, options)
     this.#disk = options.disk
     this.#onItsWay = createOnItsWay(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
@@ -115,6 +118,7 @@ export class ContentStore {
         await this.#storeFile(part, month, prepared.hash)
       }
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
+      this.#given.note(month, Math.max(...ids))
       for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
       return ids.map((id) => refOf(month, id))
     })
@@ -140,6 +144,7 @@ export class ContentStore {
         this.#give(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       }, writing)
+      this.#given.note(month, id)
       // What the database holds needs no file.
       if (isInline) await rm(target, { force: true })
       return refOf(month, id)

@@ -1,5 +1,14 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
@@ -17,7 +26,10 @@ afterEach(() => {
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-content-'))
   folders.push(folder)
-  return folder
+  // The store has a file beside its folder.
+  const content = join(folder, 'content')
+  mkdirSync(content)
+  return content
 }
 
 const NOVEMBER = Date.UTC(2026, 10, 21)
@@ -417,5 +429,55 @@ describe('files that no part has', () => {
     expect(file(folder)).toHaveLength(1)
     expect(store.get(kept)).toEqual(bytes(300_000, 1))
     await store.close()
+  })
+})
+
+describe('an id is never given to a second part', () => {
+  const SECRET = bytes(500, 1)
+  const OTHERS = [bytes(500, 2), bytes(500, 3)]
+
+  test.each([
+    ['in order', true],
+    ['by a crash', false],
+  ])('when the database of the month is lost after an end %s', async (_, inOrder) => {
+    const folder = newFolder()
+    const before = new ContentStore(folder)
+    const [lost = 0] = await before.put([SECRET], NOVEMBER)
+    if (inOrder) await before.close()
+    rmSync(folder, { recursive: true })
+    const after = new ContentStore(folder)
+    const others = await after.put(OTHERS, NOVEMBER)
+    expect(others).not.toContain(lost)
+    expect(() => after.get(lost)).toThrow(MissingPart)
+    expect(others.map((ref) => Buffer.compare(after.get(ref), OTHERS[others.indexOf(ref)] ?? SECRET))).toEqual([0, 0])
+    await after.close()
+    if (!inOrder) await before.close().catch(() => undefined)
+  })
+
+  test('when the database of the month is put back as it was before', async () => {
+    const folder = newFolder()
+    const path = join(folder, '2026-11.db')
+    const before = new ContentStore(folder)
+    await before.put([bytes(500, 4)], NOVEMBER)
+    await before.close()
+    copyFileSync(path, `${path}.backup`)
+    const later = new ContentStore(folder)
+    const [lost = 0] = await later.put([SECRET], NOVEMBER)
+    await later.close()
+    copyFileSync(`${path}.backup`, path)
+    const after = new ContentStore(folder)
+    expect(await after.put(OTHERS, NOVEMBER)).not.toContain(lost)
+    expect(() => after.get(lost)).toThrow(MissingPart)
+    await after.close()
+  })
+
+  test('and an end in order leaves no id out', async () => {
+    const folder = newFolder()
+    const before = new ContentStore(folder)
+    const [first = 0] = await before.put([SECRET], NOVEMBER)
+    await before.close()
+    const after = new ContentStore(folder)
+    expect(await after.put(OTHERS, NOVEMBER)).toEqual([first + 1, first + 2])
+    await after.close()
   })
 })
