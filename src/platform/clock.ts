@@ -75,13 +75,12 @@ export class ManualClock implements Clock {
     return this.#now
   }
 
-  /** Never whole, like that of the machine. */
   monotonicMs(): number {
-    return this.#monotonicMs + 0.375
+    return this.#monotonicMs
   }
 
   sinceBootMs(): number {
-    return this.monotonicMs()
+    return this.#monotonicMs
   }
 
   after(delayMs: number, run: () => void): Timer {

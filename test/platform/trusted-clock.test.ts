@@ -90,3 +90,17 @@ test('a start in a clock that was wrong and is set right is proven at once', () 
   clock.jumpTo(START - days(40) + minutes(5))
   expect(trusted.provenNow()).toBe(START - days(40) + minutes(5))
 })
+
+test('times are whole milliseconds, also those that go by the monotonic clock, which has fractions', () => {
+  class Fractions extends ManualClock {
+    override monotonicMs = () => super.monotonicMs() * 1.0001
+    override sinceBootMs = this.monotonicMs
+  }
+  const doubting = start(undefined, new Fractions(START))
+  doubting.clock.jumpTo(START + days(40))
+  doubting.clock.advance(seconds(3))
+  expect(doubting.trusted.now()).toBe(START + seconds(3))
+  const started = start(START - days(40), new Fractions(START))
+  started.clock.advance(seconds(3))
+  expect(started.trusted.provenNow()).toBe(START - days(40) + seconds(3))
+})
