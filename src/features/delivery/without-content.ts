@@ -11,7 +11,7 @@ import { holdForContent, releaseForContent } from '../emails/content-moves.ts'
 import { getMeta, setMeta } from '../events/record.ts'
 
 /** How soon it is tried whether the content is back. */
-const HELD_MS = hours(1)
+export const CONTENT_HOLD_MS = hours(1)
 /** Recipients released in one transaction. */
 const BATCH_SIZE = 1000
 
@@ -24,7 +24,7 @@ export function holdWithoutContent(
   tx: Tx,
   { recipientId, emailId }: { readonly recipientId: number; readonly emailId: number },
 ): Millis | undefined {
-  const until = app.clock.now() + HELD_MS
+  const until = app.clock.now() + CONTENT_HOLD_MS
   if (!holdForContent(tx, { recipientId, emailId, until, now: app.eventTime() })) return undefined
   setMeta(tx.db, META_KEY, '1')
   return until

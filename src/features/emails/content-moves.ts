@@ -11,6 +11,9 @@ import { type Held, hold } from './account-moves.ts'
 const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 /** Not as of what is held for its account, which may be released while the content is still missing. */
 const HELD_WITHOUT_CONTENT = `Held without its content: ${WHY}`
+/** SQL: the recipient is held because its content is missing, if it is queued. */
+export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT}'`
+
 const sql = prepared((db) => ({
   // Expiry counts anew: it was not the receiver that let it wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
