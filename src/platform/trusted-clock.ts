@@ -45,7 +45,9 @@ export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedCloc
   /** Whether a jump ahead is believed. */
   const believes = (wall: Millis, jumpMs: number, monotonicMs: number): boolean => {
     const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
-    if (doubtedSinceMs === undefined && jumpMs - sleptSinceMs() <= MAX_STEP_MS) {
+    // A time before the end of the last run is certainly wrong: a machine without a battery starts so until NTP sets it.
+    const wasBehind = lastRunAt !== undefined && wall - jumpMs < lastRunAt && wall >= lastRunAt
+    if (wasBehind || (doubtedSinceMs === undefined && jumpMs - sleptSinceMs() <= MAX_STEP_MS)) {
       log.warn(facts, 'the clock jumped ahead')
       return true
     }
@@ -98,7 +100,8 @@ export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedCloc
       isStartLogged = true
       return Math.round(lastRun.at + runMs)
     }
-    lastRun = undefined
+    // A clock that is behind is wrong, and so may be the time that it is set to.
+    if (aheadMs >= -MIN_JUMP_MS || runMs >= PROBATION_MS) lastRun = undefined
     return at
   }
 

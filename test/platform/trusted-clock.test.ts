@@ -74,6 +74,26 @@ test('a clock that goes back is believed at once, and said', async () => {
   expect(setBack()).toBe(1)
 })
 
+test('a start before the end of the last run is wrong: the time that NTP sets is believed at once', () => {
+  const clock = new ManualClock(Date.UTC(1970, 0, 1))
+  const { trusted, logged } = start(START - days(10), clock)
+  expect(trusted.provenNow()).toBe(0)
+  clock.advance(minutes(1))
+  clock.jumpTo(START)
+  expect(trusted.now()).toBe(START)
+  expect(logged).toEqual(['the clock jumped ahead'])
+  // Nothing is removed by it before it has stood for a day.
+  expect(trusted.provenNow()).toBe(START - days(10) + minutes(1))
+  clock.jumpTo(START + days(40))
+  expect(trusted.now()).toBe(START)
+})
+
+test('set to a time that is still before the end of the last run, it stands for a day first', () => {
+  const { clock, trusted } = start(START + days(40))
+  clock.jumpTo(START + days(20))
+  expect(trusted.now()).toBe(START)
+})
+
 test('after a start days ahead of the last run, the proven time goes on from that for a day', () => {
   const { clock, trusted } = start(START - days(40))
   expect(trusted.now()).toBe(START)

@@ -14,6 +14,7 @@ import { suppressFor } from '../suppressions/suppress.ts'
 import { type BounceCategory, bounceTypeOf, classifyReply, isRetriedUntilExpiry } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
+import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { isExpired, MAX_SITE_REST_MS, retryDelayMs } from './retry.ts'
 import { holdWithoutContent } from './without-content.ts'
 
@@ -53,9 +54,6 @@ export type Verdict =
   | { readonly kind: 'content_missing' }
   /** It never began: back into the queue without an attempt. */
   | { readonly kind: 'released' }
-
-/** Longest reply text that is kept; the rest says nothing new. */
-const MOST_REPLY_CHARACTERS = 2000
 
 const sql = prepared((db) => ({
   firstDueAt: db.prepare<{ at: number }, [number]>(
@@ -134,10 +132,10 @@ export function writeOutcome(
   const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
   const remoteMta = session ? `${session.host} [${session.address}]` : null
   const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts => ({
-    smtpResponse: reply?.slice(0, MOST_REPLY_CHARACTERS),
+    smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
     sendingIp: session?.localAddress,
     data: {
-      smtp_response: reply?.slice(0, MOST_REPLY_CHARACTERS) ?? null,
+      smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
       ip_address: session?.localAddress ?? null,
       remote_mta: remoteMta,
       tls: session?.tls ?? null,

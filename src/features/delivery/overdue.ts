@@ -3,30 +3,31 @@
  * when the clock was set back. Never touches scheduled mail, which may wait for a year.
  */
 import type { App } from '#features/app.ts'
-import { makeDue, openLanes, type QueuePlace } from '../emails/queue.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { type LateRecipient, makeDue, type QueuePlace, readLate } from '../emails/queue.ts'
 import { isBeyondLadder, MAX_SITE_REST_MS } from './retry.ts'
+import { CONTENT_HOLD_MS } from './without-content.ts'
 
-/** Recipients looked at in one transaction. */
+/** Recipients read in one go, and written in one transaction. */
 const BATCH_SIZE = 500
 
-/** Makes due what waits longer than it may. @param signal no further batch is begun once it is aborted */
+/** Makes due what waits longer than it may. Reads the whole queue, and writes only that. @param signal no further batch is begun once it is aborted */
 export async function makeOverdueDue(app: App, signal: AbortSignal): Promise<void> {
   let overdue = 0
-  for (const { lane } of openLanes(app.db)) {
+  let place: QueuePlace | undefined = { lane: '', nextAt: 0, id: 0 }
+  while (place && !signal.aborted) {
+    const now = app.clock.now()
     // Nothing that is due before that can be beyond the ladder.
-    let place: QueuePlace | undefined = { nextAt: app.clock.now() + MAX_SITE_REST_MS, id: 0 }
-    while (place && !signal.aborted) {
-      const after: QueuePlace = place
-      const batch = await app.commit.writeFromReserve((tx) => {
-        const now = app.clock.now()
-        const isDue = ({ attempts, nextAt }: { attempts: number; nextAt: number }) =>
-          isBeyondLadder(nextAt, now, attempts)
-        return makeDue(tx, lane, { now, place: after, limit: BATCH_SIZE, isDue })
-      })
-      if (batch.count > 0) app.mailDue.emit({ lane, at: app.clock.now() })
-      overdue += batch.count
-      place = batch.place
-    }
+    const batch = readLate(app.db, { limitAt: now + MAX_SITE_REST_MS, place, limit: BATCH_SIZE })
+    const beyond = batch.late.filter((recipient) => isBeyondLongestWait(recipient, now))
+    if (beyond.length > 0) {
+      overdue += await app.commit.writeFromReserve((tx) => makeDue(tx, beyond, now))
+      for (const lane of new Set(beyond.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
+    } else await giveWay()
+    place = batch.place
   }
   if (overdue > 0) app.log.warn({ recipients: overdue }, 'mail was put off by a clock that was ahead; it is due now')
 }
+
+const isBeyondLongestWait = ({ nextAt, attempts, isWithoutContent }: LateRecipient, now: Millis): boolean =>
+  isWithoutContent ? nextAt - now > CONTENT_HOLD_MS : isBeyondLadder(nextAt, now, attempts)

@@ -59,6 +59,8 @@ export type ReplyRow = readonly [cause: BounceCategory, source: Source, ...patte
 
 export const WHOSE = '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
 
+const GREYLISTING: ReplyRow = ['rate_limited', 'rfc6647', 'gr[ae]y[- ]?list']
+
 /** Said of addresses that are alive, whatever else the reply says and whatever its code: a full mailbox, a greylist, a sender who guesses. */
 const LIVING: readonly ReplyRow[] = [
   ['rate_limited', 'netease', 'too many (?:invalid|unknown|bad|wrong|non-?existent) (?:recipient|user|address)'],
@@ -72,7 +74,7 @@ const LIVING: readonly ReplyRow[] = [
   ],
   // Gmail counts what a sender sends in a quota as well.
   ['rate_limited', 'google', 'e-?mail quota exceeded', '(?:sending|relay|user sending) (?:quota|limit)'],
-  ['rate_limited', 'rfc6647', 'gr[ea]y-?list', 'grey ?listing'],
+  GREYLISTING,
   [
     'mailbox_full',
     'rfc3463',
@@ -653,6 +655,7 @@ const rulesOf = (...tables: readonly (readonly ReplyRow[])[]): readonly Rule[] =
   }))
 
 export const LIVING_RULES = rulesOf(LIVING)
+export const GREYLISTING_RULES = rulesOf([GREYLISTING])
 export const UNKNOWN_RULES = rulesOf(UNKNOWN)
 export const UNAVAILABLE_RULES = rulesOf(UNAVAILABLE)
 export const LOCKED_RULES = rulesOf(LOCKED)

@@ -6,6 +6,7 @@ import type { BounceCategory } from './classify.ts'
 import {
   anyOf,
   DISABLED_RULES,
+  GREYLISTING_RULES,
   LIVING_RULES,
   LOCKED_RULES,
   REPLY_RULES,
@@ -14,8 +15,8 @@ import {
   WHOSE,
 } from './reply-table.ts'
 
-/** The length of a reply that is looked at: as much as is stored. The expressions cost up to its square. */
-const MAX_REPLY_LENGTH = 2000
+/** The length of a reply that is stored, and looked at: the expressions cost up to its square. */
+export const MAX_REPLY_LENGTH = 2000
 
 /** What the relaying MTA adds to a reply that it passes on: Postfix names the command that was answered. */
 const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
@@ -109,6 +110,9 @@ export const causeOfWords = (words: string): BounceCategory | undefined =>
 /** A full mailbox, a greylist: said of addresses that are alive, with any code. @param words of `normaliseReply` */
 export const causeOfLiving = (words: string): BounceCategory | undefined =>
   LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
+
+/** @param words of `normaliseReply` */
+export const isGreylisting = (words: string): boolean => matches(GREYLISTING_RULES, words)
 
 /** @param words of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>

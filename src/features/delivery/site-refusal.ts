@@ -4,11 +4,7 @@
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import type { AttemptResult } from './protocol.ts'
-
-const GREYLISTING = /\bgr[ae]y[ -]?list/i
-
-/** Characters of a reply that are searched for words. */
-const MAX_SEARCHED_LENGTH = 2000
+import { isGreylisting, normaliseReply } from './reply-words.ts'
 
 /** Why the site accepts nothing from us for now, in words; undefined when an attempt says nothing of others. */
 export function siteRefusalOf(result: AttemptResult): string | undefined {
@@ -26,5 +22,5 @@ function isOfSite({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'rcpt' | 
   if (code === 421) return true
   if (!enhanced?.startsWith('4.7.')) return false
   if (enhanced === '4.7.1' && phase !== 'mail') return false
-  return !GREYLISTING.test(text.slice(0, MAX_SEARCHED_LENGTH))
+  return !isGreylisting(normaliseReply(text))
 }

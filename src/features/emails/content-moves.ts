@@ -11,13 +11,15 @@ import { type Held, hold } from './account-moves.ts'
 const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 /** Not as of what is held for its account, which may be released while the content is still missing. */
 const HELD_WITHOUT_CONTENT = `Held without its content: ${WHY}`
+/** SQL: the recipient is held because its content is missing, if it is queued. */
+export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT}'`
+
 const sql = prepared((db) => ({
   // Expiry counts anew: it was not the receiver that let it wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
   // The reason stays: held again, they are not told of it a second time.
-  release: db.prepare<{ lane: string }, [number, string, number]>(
-    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT id FROM recipients INDEXED BY recipients_due
-     WHERE next_at > ?1 AND status = 0 AND last_error = ?2 LIMIT ?3) RETURNING lane`,
+  release: db.prepare(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = 0 AND ${IS_WITHOUT_CONTENT}`,
   ),
 }))
 
@@ -28,8 +30,13 @@ export function holdForContent(tx: Tx, at: Held): boolean {
   return true
 }
 
-/** Makes up to `limit` of those due at `now`; gives their lanes, one for each. */
-export const releaseForContent = (tx: Tx, { now, limit }: { readonly now: Millis; readonly limit: number }): string[] =>
-  sql(tx.db)
-    .release.all(now, HELD_WITHOUT_CONTENT, limit)
-    .map(({ lane }) => lane)
+/** Makes those due at `now` that still wait as they were read; returns how many. */
+export function releaseForContent(
+  tx: Tx,
+  recipients: readonly { readonly id: number; readonly nextAt: Millis }[],
+  now: Millis,
+): number {
+  let count = 0
+  for (const { id, nextAt } of recipients) count += sql(tx.db).release.run(now, id, nextAt).changes
+  return count
+}

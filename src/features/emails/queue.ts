@@ -7,6 +7,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { record } from '../events/record.ts'
 import { IS_HELD } from './account-moves.ts'
+import { IS_WITHOUT_CONTENT } from './content-moves.ts'
 import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
 import { statusCode, statusName } from './status.ts'
 
@@ -42,12 +43,16 @@ const sql = prepared((db) => ({
   lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
     'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
   ),
-  waitingAfter: db.prepare<
-    { id: number; attempts: number; nextAt: number; isHeld: number },
-    [string, number, number, number]
+  // Only what is beyond `limitAt` is looked up in the table.
+  openAfter: db.prepare<
+    QueuePlace & { attempts: number | null; isWithoutContent: number | null },
+    [number, string, number, number, number]
   >(
-    `SELECT id, attempts, next_at AS nextAt, coalesce(${IS_HELD}, 0) AS isHeld FROM recipients
-     WHERE lane = ? AND (next_at, id) > (?, ?) AND status = 0 ORDER BY next_at, id LIMIT ?`,
+    `SELECT id, lane, next_at AS nextAt,
+     CASE WHEN next_at > ?1 AND status = 0 AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
+     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent
+     FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?2, ?3, ?4)
+     ORDER BY lane, next_at, id LIMIT ?5`,
   ),
   makeDue: db.prepare('UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = 0'),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
@@ -185,30 +190,37 @@ export function holdDue(
   return rows.length
 }
 
-/** A place in the order of a lane's queue. */
+/** A place in the order of the whole queue. */
 export interface QueuePlace {
+  readonly lane: string
   readonly nextAt: Millis
   readonly id: number
 }
 
+export interface LateRecipient extends QueuePlace {
+  readonly attempts: number
+  /** It waits until its content is back. */
+  readonly isWithoutContent: boolean
+}
+
 /**
- * Makes those recipients of a lane due at `now` of whom `isDue` says so, out of up to `limit` queued ones after `place`. Those held for their account
- * stay. Returns how many became due, and where to go on; no place: all were looked at.
+ * Reads up to `limit` open recipients after `place`: those that are queued and due after `limitAt`, without those held for their account, and where to go on;
+ * no place: all were read.
  */
-export function makeDue(
-  tx: Tx,
-  lane: string,
-  look: {
-    now: Millis
-    place: QueuePlace
-    limit: number
-    isDue: (recipient: { readonly attempts: number; readonly nextAt: Millis }) => boolean
-  },
-): { count: number; place: QueuePlace | undefined } {
-  const statements = sql(tx.db)
-  const rows = statements.waitingAfter.all(lane, look.place.nextAt, look.place.id, look.limit)
+export function readLate(
+  db: Tx['db'],
+  { limitAt, place, limit }: { limitAt: Millis; place: QueuePlace; limit: number },
+): { late: LateRecipient[]; place: QueuePlace | undefined } {
+  const rows = sql(db).openAfter.all(limitAt, place.lane, place.nextAt, place.id, limit)
+  const late = rows.flatMap(({ attempts, isWithoutContent, ...row }) =>
+    attempts === null ? [] : [{ ...row, attempts, isWithoutContent: isWithoutContent === 1 }],
+  )
+  return { late, place: rows.length < limit ? undefined : rows.at(-1) }
+}
+
+/** Makes recipients due at `now` that still wait as they were read; returns how many. */
+export function makeDue(tx: Tx, recipients: readonly QueuePlace[], now: Millis): number {
   let count = 0
-  for (const row of rows)
-    if (row.isHeld === 0 && look.isDue(row)) count += statements.makeDue.run(look.now, row.id, row.nextAt).changes
-  return { count, place: rows.length < look.limit ? undefined : rows.at(-1) }
+  for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes
+  return count
 }

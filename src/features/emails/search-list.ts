@@ -13,7 +13,7 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { tenantOf } from '../accounts/work-budget.ts'
 import { findStream } from '../streams/streams.ts'
 import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
-import { countMatches, type EmailSearch, findIds, type IdRange, idsBetween, isMatch, matchOf } from './search.ts'
+import { countMatches, type EmailSearch, findIds, isMatch, matchOf, rangeOfTime, type TimeRange } from './search.ts'
 import { type Status, statusCode } from './status.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
@@ -34,7 +34,7 @@ const sql = prepared((db) => ({
   createdAt: db.prepare<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?'),
   ofStatus: db.prepare<{ id: number; operationId: number | null }, [number, number, number, number]>(
     `SELECT id, operation_id AS operationId FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?
-     ORDER BY created_at DESC, id DESC`,
+     ORDER BY id DESC`,
   ),
   // Few of many matches may be wanted, so those are joined in the order in which they are found.
   among: db.prepare<{ id: number }, [string, number | null, number | null]>(
@@ -136,17 +136,16 @@ export async function searchEmails(
   }
 }
 
-/** The row ids that a date and a Message-ID leave. */
+/** What a date and a Message-ID leave. */
 function rangeOf(
   db: Database,
   accountId: number,
   { from, to }: EmailFilter,
   messageId: UuidBytes | null | undefined,
-): IdRange | undefined {
-  const range = idsBetween(db, accountId, from, to)
-  if (messageId === undefined) return range
+): TimeRange | undefined {
+  if (messageId === undefined) return rangeOfTime(db, accountId, from, to)
   const id = messageId === null ? undefined : sql(db).idOfUuid.get(messageId, accountId)?.id
-  return range && id !== undefined && id >= range.first && id <= range.last ? { first: id, last: id } : undefined
+  return id === undefined ? undefined : { first: id, last: id, time: { from, to } }
 }
 
 interface Wanted {
@@ -154,7 +153,7 @@ interface Wanted {
   readonly match: string
   readonly status: Status | undefined
   readonly operationId: number | undefined
-  readonly range: IdRange
+  readonly range: TimeRange
 }
 
 /** The few emails of a status, each looked up in the index. */

@@ -1,16 +1,18 @@
 /**
- * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with time, so that a page of any filter is read
- * newest first without sorting. An index of each field would cost every send three times as much, since each writes into pages all over its tree; FTS5 writes
+ * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with each accepted email, so that a page of any filter
+ * is read newest first without sorting. An index of each field would cost every send three times as much, since each writes into pages all over its tree; FTS5 writes
  * one sorted segment a commit. Its table,
  * `CREATE VIRTUAL TABLE email_search`, stands in the migration, because drizzle cannot describe it. The only writer of it.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { allWordsOf, compactFullText, quoted } from '#platform/db/full-text.ts'
 import { prepared } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { ANY_TIME } from './read.ts'
 
 /** What an email is found by, as a migration and `reindexEmail` read it from the rows. `indexEmail` must write the same. */
 const ROW = `SELECT id, 'a' || account_id,
@@ -115,50 +117,68 @@ function readTag(tag: string): string {
   return tag
 }
 
-export interface IdRange {
+/** The emails of a time, and row ids between which they all are. A clock that was ahead leaves rows of other times between those. */
+export interface TimeRange {
   readonly first: number
   readonly last: number
+  /** Inclusive bounds on created_at; undefined: all times. */
+  readonly time: { readonly from: Millis; readonly to: Millis } | undefined
 }
 
+const MATCHES = 'email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3'
+const IS_IN_TIME = '(SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5'
+
+type Match = [match: string, first: number, last: number]
+
 const find = prepared((db) => ({
-  page: db.prepare<{ id: number }, [string, number, number, number, number]>(
-    `SELECT rowid AS id FROM email_search WHERE email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid DESC LIMIT ?4 OFFSET ?5`,
+  page: db.prepare<{ id: number }, [...Match, number, number]>(
+    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} ORDER BY rowid DESC LIMIT ?4 OFFSET ?5`,
   ),
-  count: db.prepare<{ n: number }, [string, number, number, number]>(
-    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3 LIMIT ?4)`,
+  pageInTime: db.prepare<{ id: number }, [...Match, number, number, number, number]>(
+    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME} ORDER BY rowid DESC LIMIT ?6 OFFSET ?7`,
+  ),
+  count: db.prepare<{ n: number }, [...Match, number]>(
+    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} LIMIT ?4)`,
+  ),
+  countInTime: db.prepare<{ n: number }, [...Match, number, number, number]>(
+    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME} LIMIT ?6)`,
   ),
   one: db.prepare<{ id: number }, [string, number]>(
     'SELECT rowid AS id FROM email_search WHERE email_search MATCH ? AND rowid = ?',
   ),
-  firstId: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM emails WHERE account_id = ? AND created_at >= ? ORDER BY created_at, id LIMIT 1',
-  ),
-  lastId: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM emails WHERE account_id = ? AND created_at <= ? ORDER BY created_at DESC, id DESC LIMIT 1',
+  // Of the index alone: some 45 ms for a million.
+  ids: db.prepare<{ first: number | null; last: number | null }, [number, number, number]>(
+    'SELECT min(id) AS first, max(id) AS last FROM emails WHERE account_id = ? AND created_at BETWEEN ? AND ?',
   ),
 }))
 
-/** Row ids between which all emails of a time are; undefined: there are none. */
-export function idsBetween(db: Database, accountId: number, from: number, to: number): IdRange | undefined {
-  const first = find(db).firstId.get(accountId, from)?.id
-  const last = find(db).lastId.get(accountId, to)?.id
-  return first === undefined || last === undefined ? undefined : { first, last }
+/** The emails of a time; undefined: there are none. */
+export function rangeOfTime(db: Database, accountId: number, from: Millis, to: Millis): TimeRange | undefined {
+  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
+  const { first, last } = find(db).ids.get(accountId, from, to) ?? {}
+  return typeof first === 'number' && typeof last === 'number' ? { first, last, time: { from, to } } : undefined
 }
 
 /** Row ids of the emails of a match, newest first. */
-export const findIds = (
+export function findIds(
   db: Database,
   match: string,
-  { first, last }: IdRange,
+  { first, last, time }: TimeRange,
   { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
-): number[] =>
-  find(db)
-    .page.all(match, first, last, limit, offset)
-    .map(({ id }) => id)
+): number[] {
+  const rows = time
+    ? find(db).pageInTime.all(match, first, last, time.from, time.to, limit, offset)
+    : find(db).page.all(match, first, last, limit, offset)
+  return rows.map(({ id }) => id)
+}
 
 /** How many emails match, at most `limit`. */
-export const countMatches = (db: Database, match: string, { first, last }: IdRange, limit: number): number =>
-  find(db).count.get(match, first, last, limit)?.n ?? 0
+export function countMatches(db: Database, match: string, { first, last, time }: TimeRange, limit: number): number {
+  const row = time
+    ? find(db).countInTime.get(match, first, last, time.from, time.to, limit)
+    : find(db).count.get(match, first, last, limit)
+  return row?.n ?? 0
+}
 
 /** Whether one email matches. */
 export const isMatch = (db: Database, match: string, id: number): boolean => find(db).one.get(match, id) !== null

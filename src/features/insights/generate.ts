@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { ask, mayAsk, objectIn } from '#platform/llm.ts'
+import { isDue } from '#platform/queue/due-loop.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
 import { requireOpenAccount } from '../accounts/close.ts'
 import { ANSWER_SCHEMA, type Checked, checkAnswer } from './check.ts'
@@ -147,13 +148,12 @@ async function askTwice(app: App, { metrics }: Figures, signal: AbortSignal): Pr
 function requireLongAgo(app: App, accountId: number): void {
   const last = lastGeneratedAt(app.db, accountId)
   if (last === undefined) return
-  const waitMs = last + EVERY_MS - app.clock.now()
-  // Longer, the last one was made under a clock that was ahead.
-  if (waitMs <= 0 || waitMs > EVERY_MS) return
+  const now = app.clock.now()
+  if (isDue(last + EVERY_MS, now, EVERY_MS)) return
   throw tooMany(
     'insights_generated_recently',
     'A report was made within the last 24 hours; read it at GET /v1/insights, or wait for the next.',
-    waitMs / 1000,
+    (last + EVERY_MS - now) / 1000,
   )
 }
 

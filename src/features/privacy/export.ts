@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import { tooMany } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamedJson } from '#platform/http/json-stream.ts'
+import { isDue } from '#platform/queue/due-loop.ts'
 import { hours } from '#platform/units.ts'
 import { exportedAt, noteExported } from '../accounts/exported.ts'
 import { EXPORT_WORK_UNITS } from '../accounts/work-budget.ts'
@@ -31,8 +32,7 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
     const now = app.clock.now()
     const lastAt = completed.get(accountId) ?? exportedAt(app.db, accountId)
     const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_EVERY_MS
-    // Later than that, the last one was made under a clock that was ahead.
-    if (nextAt > now && nextAt <= now + ONE_EVERY_MS)
+    if (!isDue(nextAt, now, ONE_EVERY_MS))
       throw tooMany(
         'export_limit',
         'The account was exported within the last hour; ask again when that is over.',

@@ -37,6 +37,7 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
   [451, 'Too many connections, try again later', 'mail', 'rate_limited'],
   [503, 'Bad sequence of commands', 'data', 'protocol_error'],
   [450, '4.2.0 Greylisted', 'rcpt', 'rate_limited'],
+  [450, '4.7.1 You are gray listed', 'rcpt', 'rate_limited'],
 ]
 
 describe('a refusal is classified by code, words and phase', () => {

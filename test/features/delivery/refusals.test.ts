@@ -91,6 +91,7 @@ test.each([
   ['450 4.7.1 Client host rejected', 'rcpt', false],
   ['451 4.7.1 Service unavailable', 'data', false],
   ['450 4.7.0 Graylisted', 'mail', false],
+  ['450 4.7.0 You are grey listed', 'mail', false],
   ['451 4.3.0 later', 'mail', false],
   ['451 later', 'mail', false],
   ['554 5.7.1 No', 'mail', false],

@@ -121,6 +121,29 @@ test('its open recipients wait as held with that reason, told once, and go when 
   expect(service.app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 0 })
 })
 
+test('of a long queue all that are held so are released, each once, and nothing else', async () => {
+  const { db } = service.app
+  for (let batch = 0; batch < 7; batch++) {
+    const emails = Array.from({ length: 100 }, (_, i) => ({
+      from: 'a@sandbox.test',
+      to: `b${i}@receiver.test`,
+      subject: 'x',
+      text_body: 'Hello.',
+    }))
+    expect((await service.api('POST', '/v1/emails/batch', { emails })).status).toBe(202)
+  }
+  // As it is after damage: every third waits as deferred mail does.
+  db.run('UPDATE recipients SET next_at = ?, last_error = iif(id % 3 = 0, ?, ?)', [
+    clock.now() + hours(1),
+    '450 4.2.0 Later',
+    `Held without its content: ${WHY}`,
+  ])
+  db.run("INSERT INTO meta (key, value) VALUES ('held_without_content', '1')")
+  expect(await releaseWithoutContent(service.app)).toBe(467)
+  expect(db.query('SELECT count(*) AS n FROM recipients WHERE next_at > ?').get(clock.now())).toEqual({ n: 233 })
+  expect(await releaseWithoutContent(service.app)).toBe(0)
+})
+
 test('they go after a restart', async () => {
   const id = await send({ text_body: large() })
   const path = contentFile()

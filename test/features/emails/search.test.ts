@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { deleteEmail, oldEmail } from '#features/emails/retire.ts'
 import { indexEmail, reindexEmail } from '#features/emails/search.ts'
 import { statusCode } from '#features/emails/status.ts'
+import { days } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, VERIFIED } from '#test/support/email-api.ts'
 
 const HOUR = 3_600_000
 
@@ -155,6 +156,62 @@ test.each([
   expect(subjects).toEqual(expected)
   const { body } = await list(emails, { ...query, per_page: '100', page: '2' } as Record<string, string>)
   expect((at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)).toEqual(expected.slice(100, 200))
+})
+
+describe('of 30 emails of which the tenth was sent under a clock that was 40 days ahead', () => {
+  let emails: EmailApi
+  let ids: string[] = []
+  beforeAll(async () => {
+    emails = await createEmailApi()
+    const sent: string[] = []
+    for (let n = 1; n <= 30; n++) {
+      const { id } = await emails.accepted({ subject: `mail ${n}` })
+      sent.push(id)
+      const createdAt = NOW + n * HOUR + (n === 10 ? days(40) : 0)
+      emails.app.db.run('UPDATE emails SET created_at = ? WHERE id = ?', [createdAt, n])
+    }
+    ids = sent
+  })
+  afterAll(() => emails[Symbol.asyncDispose]())
+
+  const mails = (...numbers: number[]) => numbers.map((n) => `mail ${n}`)
+  /** From the first to the last number downwards. */
+  const down = (first: number, last: number) => Array.from({ length: first - last + 1 }, (_, i) => first - i)
+  const timeAfter = (hour: number) => new Date(NOW + hour * HOUR).toISOString()
+
+  test.each([
+    ['without dates all', {}, down(30, 1)],
+    ['up to the last all others', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
+    ['from the last the two', { from_date: timeAfter(30) }, [30, 10]],
+    ['in a time that it is not of the others', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
+    ['weeks later it alone', { from_date: timeAfter(24 * 30) }, [10]],
+  ])('%s are found', async (_, dates, numbers) => {
+    for (const filter of [{}, { status: 'queued' }])
+      expect(
+        await found(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<string, string>),
+      ).toEqual(mails(...numbers))
+  })
+
+  test('pages by cursor are the rows of one list', async () => {
+    for (const filter of [{}, { status: 'queued' }]) {
+      const subjects: string[] = []
+      let cursor: string | undefined
+      do {
+        const query = { subject: 'mail', per_page: '7', ...filter, ...(cursor && { cursor }) }
+        const { body } = await list(emails, query as Record<string, string>)
+        subjects.push(...(at(body, 'data') as { subject: string }[]).map(({ subject }) => subject))
+        cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
+      } while (cursor !== undefined)
+      expect(subjects).toEqual(mails(...down(30, 1)))
+    }
+  })
+
+  test('a Message-ID finds it by its own date only', async () => {
+    const message_id = `<${ids[9]}@${VERIFIED}>`
+    expect(await found(emails, { message_id })).toEqual(mails(10))
+    expect(await found(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
+    expect(await found(emails, { message_id, from_date: timeAfter(31) })).toEqual(mails(10))
+  })
 })
 
 /** What stands in the index, as FTS5 tells it. */
