@@ -179,7 +179,7 @@ function startLoad({ url, key, links, messages }: LoadTarget) {
   const patterns = mailPatterns()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const attachment = Buffer.alloc(ATTACHMENT_BYTES, 'Bring me a hundred of them. ').toString('base64')
-  const reads = ['emails?per_page=20', 'events?per_page=20', 'inbound', 'analytics/overview', 'webhooks', 'account']
+  const reads = ['emails?per_page=20', 'events?limit=20', 'inbound', 'analytics/overview', 'webhooks', 'account']
 
   const start = (work: () => Promise<boolean>): void => {
     if (underWay.size >= MAX_UNDER_WAY) {
