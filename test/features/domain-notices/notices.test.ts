@@ -54,7 +54,7 @@ const dueCount = (): number =>
 /** Lets time pass as the service does: a look at what is due each few minutes, and the mails that follow. */
 async function pass(ms: number): Promise<void> {
   for (const until = t.clock.now() + ms; t.clock.now() < until; ) {
-    t.clock.advance(Math.min(minutes(10), until - t.clock.now()))
+    t.clock.advance(Math.min(minutes(30), until - t.clock.now()))
     await recheckDomains(t.app)
     await settle()
   }
