@@ -96,6 +96,17 @@ test('an owner whose only domain has lapsed is mailed from that domain that its 
   expect(ended).toEqual({ from: 'no-reply@example.com', sandbox: 0 })
 })
 
+test('owners of domains that had lapsed before an upgrade are mailed once at the first start', async () => {
+  await loop.stop()
+  const { id } = await t.register('example.com')
+  // As the migration leaves it.
+  t.app.db.run("UPDATE domains SET records_lost_at = 9, loss_notice_due_at = 0 WHERE domain = 'example.com'")
+  loop = startLossNotices(t.app)
+  await pass(hours(30))
+  expect(subjects()).toEqual([ENDED])
+  expect(t.stored(id)).toMatchObject({ lossNotice: 'ended', lossNoticeDueAt: null })
+})
+
 test('a mail that nobody could be sent stays due, and is tried again after a day', async () => {
   await loop.stop()
   loop = startLossNotices({ ...t.app, config: { ...t.app.config, systemFrom: 'desk@unknown.test' } })
