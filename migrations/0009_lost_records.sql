@@ -8,4 +8,7 @@ UPDATE `domains` SET `records_lost_at` = (
     AND `resource_id` = lower(substr(hex(`domains`.`uuid`), 1, 8) || '-' || substr(hex(`domains`.`uuid`), 9, 4) || '-' || substr(hex(`domains`.`uuid`), 13, 4) || '-' || substr(hex(`domains`.`uuid`), 17, 4) || '-' || substr(hex(`domains`.`uuid`), 21))
 ) WHERE `verified_at` IS NULL AND `deleted_at` IS NULL;
 --> statement-breakpoint
+-- From now on their mail is refused, no longer captured: the first start mails their owners.
+UPDATE `domains` SET `loss_notice_due_at` = 0 WHERE `records_lost_at` IS NOT NULL;
+--> statement-breakpoint
 CREATE INDEX `domains_loss_notices` ON `domains` (`loss_notice_due_at`) WHERE loss_notice_due_at is not null;

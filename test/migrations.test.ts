@@ -39,7 +39,7 @@ function databaseOf(files: readonly Migration[]): Database {
   return db
 }
 
-test('a domain that lost its verification before there was a time for that is no sandbox after the upgrade', () => {
+test('a domain that lost its verification before there was a time for that is no sandbox after the upgrade, and its owner is mailed', () => {
   using db = new Database(':memory:')
   const before = migrations.findIndex(({ name }) => name.endsWith('_lost_records'))
   migrate(db, migrations.slice(0, before))
@@ -61,9 +61,12 @@ test('a domain that lost its verification before there was a time for that is no
       [action, uuids[0] ?? '', at],
     )
   migrate(db, migrations)
-  expect(db.query('SELECT domain, records_lost_at AS lostAt FROM domains ORDER BY id').all()).toEqual([
-    { domain: 'd0.test', lostAt: 9 },
-    { domain: 'd1.test', lostAt: null },
+  const standing = db.query(
+    'SELECT domain, records_lost_at AS lostAt, loss_notice_due_at AS noticeDueAt FROM domains ORDER BY id',
+  )
+  expect(standing.all()).toEqual([
+    { domain: 'd0.test', lostAt: 9, noticeDueAt: 0 },
+    { domain: 'd1.test', lostAt: null, noticeDueAt: null },
   ])
 })
 

@@ -59,7 +59,7 @@ import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { createResolver, type DnsClient } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
-import { migrations } from './migrations.ts'
+import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
 import { watchWals } from './wal-watch.ts'
 
@@ -132,7 +132,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const db = explainDamage(databasePath, RESTORE, () => {
       const database = openDatabase(databasePath)
       opened.push(database)
-      migrateOrExplain(database)
+      migrateOrExplain(database, log)
       completeAuditChain(database)
       checkMasterKey(database, keys)
       return database
@@ -423,14 +423,23 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
 }
 
 /** A database of a newer version is left as it is. */
-function migrateOrExplain(db: App['db']): void {
+/** Emails whose indexing takes some seconds, in which the service does not answer. */
+const MANY_EMAILS = 100_000
+
+function migrateOrExplain(db: App['db'], log: Log): void {
   try {
-    migrate(db, migrations)
+    migrate(db, migrations, (name) => {
+      if (name === SEARCH_INDEX_MIGRATION && hasManyEmails(db))
+        log.info('indexing stored emails for search; this may take a minute with millions')
+    })
   } catch (error) {
     if (error instanceof NewerDatabase) throw new ConfigError(error.message)
     throw error
   }
 }
+
+const hasManyEmails = (db: App['db']): boolean =>
+  db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MANY_EMAILS) !== null
 
 function checkMasterKey(db: App['db'], keys: KeyRing): void {
   const known = getMeta(db, 'master_key')

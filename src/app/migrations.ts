@@ -12,6 +12,9 @@ import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with 
 import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
 import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
 
+/** Reads every stored email. */
+export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
+
 export const migrations: readonly Migration[] = [
   { name: '0000_initial', sql: initial },
   { name: '0001_events_told', sql: eventsTold },
@@ -23,5 +26,5 @@ export const migrations: readonly Migration[] = [
   { name: '0007_unread_bytes', sql: unreadBytes },
   { name: '0008_unparsed_messages', sql: unparsedMessages },
   { name: '0009_lost_records', sql: lostRecords },
-  { name: '0010_emails_can_be_searched', sql: emailsCanBeSearched },
+  { name: SEARCH_INDEX_MIGRATION, sql: emailsCanBeSearched },
 ]

@@ -22,18 +22,19 @@ export const bodyText = (app: Pick<App, 'content'>, ref: number | null): string 
 export interface CutText {
   readonly text: string | null
   readonly isCut: boolean
+  readonly isMissing: boolean
 }
 
 /**
- * The first `mostBytes` of a body as text, without half a character at its end; of a long one no more is read. Of one that is no longer kept
- * nothing, and it is cut: a list must not fail for it.
+ * The first `mostBytes` of a body as text, without half a character at its end; of a long one no more is read. Null where it is missing from
+ * the content store: a list must not fail for it.
  */
 export function cutText(app: Pick<App, 'content'>, ref: number | null, mostBytes: number): CutText {
-  if (ref === null) return { text: null, isCut: false }
+  if (ref === null) return { text: null, isCut: false, isMissing: false }
   try {
     return cutSlices(app.content.slices(ref), mostBytes)
   } catch (error) {
-    if (error instanceof MissingPart) return { text: null, isCut: true }
+    if (error instanceof MissingPart) return { text: null, isCut: false, isMissing: true }
     throw error
   }
 }
@@ -45,10 +46,10 @@ function cutSlices(slices: Iterable<Uint8Array>, mostBytes: number): CutText {
   for (const slice of slices) {
     // As a stream it keeps an unfinished character back.
     text += decoder.decode(slice.subarray(0, leftBytes), { stream: true })
-    if (slice.length > leftBytes) return { text, isCut: true }
+    if (slice.length > leftBytes) return { text, isCut: true, isMissing: false }
     leftBytes -= slice.length
   }
-  return { text: text + decoder.decode(), isCut: false }
+  return { text: text + decoder.decode(), isCut: false, isMissing: false }
 }
 
 /** An attachment as a message's row holds it, in JSON with these names. */

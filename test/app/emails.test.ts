@@ -40,7 +40,12 @@ test('emails list finds by the filters of the API, in 80 columns; show tells of 
   expect(await subjects('--status', 'sent', '--subject', '4712')).toEqual(['Your invoice 4712'])
   expect(await subjects('--since', '2000-01-01', '--until', '2000-01-02')).toEqual([])
   const limited = await tassis(['emails', 'list', '--limit', '1'], settings)
-  expect(limited.stdout).toContain('… and 2 or more older ones (--limit)')
+  expect(limited.stdout).toContain('… and 2 older (--limit)')
+  const searched = await tassis(
+    ['emails', 'list', '--limit', '1', '--to', 'bob@receiver.test', '--status', 'sent'],
+    settings,
+  )
+  expect(searched.stdout).toContain('… and at least 1 older (--limit)')
   const wrong = await tassis(['emails', 'list', '--to', 'bob'], settings)
   expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('whole email address')])
 

@@ -5,7 +5,7 @@ import type { App } from '#features/app.ts'
 import { maxAttempts } from '#features/delivery/retry.ts'
 import type { EmailRecipient, EmailRow } from '#features/emails/model.ts'
 import { ANY_TIME, eventsOfEmail, findEmail, findOnlyEmail, listEmails } from '#features/emails/read.ts'
-import { readSearch, type SearchText, searchEmails } from '#features/emails/search-list.ts'
+import { MAX_COUNTED, readSearch, type SearchText, searchEmails } from '#features/emails/search-list.ts'
 import { STATUSES, type Status } from '#features/emails/status.ts'
 import { emailRowWire, recipientWire } from '#features/emails/wire.ts'
 import { loadConfig } from '#platform/config.ts'
@@ -49,7 +49,9 @@ const list = operation('emails.list', async ({ opened: { app } }, input: ListInp
     after = found.lastKey
     hasMore = found.hasMore
   } while (hasMore && after !== undefined && emails.length < input.limit)
-  return { total, has_more: hasMore, emails }
+  // Of a status, a search counts no further than it looks.
+  const isExact = !search || (input.status === undefined && total < MAX_COUNTED)
+  return { total, is_total_exact: isExact, has_more: hasMore, emails }
 })
 
 const definedOf = ({ from, to }: ReturnType<typeof datesOf>) => ({
@@ -95,7 +97,7 @@ const show = operation('emails.show', ({ opened: { app } }, { id }: { readonly i
   }
 })
 
-/** Digits of an id that name its email nearly always: the millisecond of its acceptance. */
+/** The first digits of a UUIDv7 are its time: 8 of them cover 65.5 s, 12 a millisecond. */
 const MIN_DIGITS = 8
 const UUID_DIGITS = 32
 
@@ -155,7 +157,12 @@ const MAX_ADDRESS_LENGTH = 22
 /** What is left of 80 columns. */
 const MAX_SUBJECT_LENGTH = 15
 
-function listText({ emails, total, has_more: hasMore }: Awaited<ReturnType<(typeof list)['run']>>): string {
+function listText({
+  emails,
+  total,
+  is_total_exact: isExact,
+  has_more: hasMore,
+}: Awaited<ReturnType<(typeof list)['run']>>): string {
   if (emails.length === 0) return 'There is no such email.'
   return [
     table(
@@ -168,7 +175,7 @@ function listText({ emails, total, has_more: hasMore }: Awaited<ReturnType<(type
         shortened(email.subject, MAX_SUBJECT_LENGTH),
       ]),
     ),
-    ...(hasMore ? [`… and ${Math.max(total - emails.length, 1)} or more older ones (--limit)`] : []),
+    ...(hasMore ? [`… and ${isExact ? '' : 'at least '}${Math.max(total - emails.length, 1)} older (--limit)`] : []),
   ].join('\n')
 }
 

@@ -60,7 +60,7 @@ export function startPauseNotices(app: App): DueLoop {
 /** What makes it one mail, however often it is sent. */
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
-const tell = (app: App, notice: Notice): Promise<void> =>
+const tell = (app: App, notice: Notice): Promise<unknown> =>
   sendToPeople(
     app,
     addressesOf(app.db, notice),

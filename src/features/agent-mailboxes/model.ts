@@ -202,6 +202,7 @@ const MOST_BYTES_IN_THREAD = 64 * KiB
 export const ListedMessage = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
+  content: ContentState,
   truncated: Type.Optional(
     Type.Boolean({
       description:
@@ -243,6 +244,7 @@ function cutMessageWire(
     text_body: text.text,
     ...(stripped.text !== null && { text_body_stripped: stripped.text }),
     html_body: html.text,
+    ...contentState([text, stripped, html].some(({ isMissing }) => isMissing)),
     ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
   }
 }

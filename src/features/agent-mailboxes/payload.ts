@@ -1,6 +1,7 @@
 /** @module What a webhook is told of a message in a mailbox. Made of what is stored and never changes, so that every attempt sends the same bytes. */
 import type { App } from '#features/app.ts'
 import { attachmentWire, cutText } from '#features/received-parts.ts'
+import { contentState } from '#features/stored-content.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -54,6 +55,7 @@ export function mailboxPayload(
       ...(message.classification && { classification: message.classification }),
       ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
+      ...contentState([text, stripped, html].some(({ isMissing }) => isMissing)),
       ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
     },
     authentication: message.authentication,

@@ -65,12 +65,12 @@ const FIRST_WAIT_MS = minutes(1)
 const LONGEST_WAIT_MS = hours(6)
 /** The waits of 1, 2, 4, … minutes up to 6 hours add up to three days. */
 const MOST_ATTEMPTS = 20
-/** While the disk is full, or the database broken. */
 /** The longest delay of a welcome. */
 const MAX_DELAY_MS = days(30)
 /** A clock is corrected by so little without being wrong. */
 const CORRECTION_MS = minutes(1)
 const MEND = [CORRECTION_MS, contactMailCode('welcome'), MAX_DELAY_MS, LONGEST_WAIT_MS] as const
+/** While the disk is full, or the database broken. */
 const STORAGE_WAIT_MS = seconds(30)
 /** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
 const GIVEN_UP_AT_ONCE = 500

@@ -21,7 +21,7 @@ export const MAX_REPLY_LENGTH = 2000
 /** What the relaying MTA adds to a reply that it passes on: Postfix names the command that was answered. */
 const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
 /** Of a URL the host and the fragment explain a reply (a block list, a code); the path is that of a page of help. */
-const URL = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
+const URL_PATTERN = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
 /** What stands for an address in a reply: its words say nothing of the cause (`<spam@example.com>: User unknown`). */
 const ADDRESS =
   /<[^<>]{0,320}>|(?<![^\s<>()[\]"':;,=])[^\s<>()[\]"':;,=]{1,254}@(?:[^\s<>()[\]"':;,=.]|\.(?!\.)){1,254}/g
@@ -33,7 +33,7 @@ export const normaliseReply = (text: string): string =>
     .replace(/[\u2018\u2019]/g, "'")
     .replace(/[\u201c\u201d\u2013\u2014]/g, ' ')
     .replace(RELAY_NOTE, ' ')
-    .replace(URL, '$1 $2')
+    .replace(URL_PATTERN, '$1 $2')
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 

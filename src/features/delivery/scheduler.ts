@@ -24,7 +24,7 @@ import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { judge, type Verdict } from './outcome.ts'
 import { makeOverdueDue } from './overdue.ts'
-import type { AttemptSession, FromWorker, Route } from './protocol.ts'
+import type { AttemptResult, AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
 import { RenderLine } from './render-line.ts'
 import { TemplateFailure } from './rendered.ts'
@@ -359,7 +359,10 @@ export class DeliveryScheduler {
   }
 
   #failUnbuilt(hand: Hand, error: unknown): void {
-    this.#app.log.error({ err: error, recipient: hand.recipientId }, 'the message could not be made')
+    this.#app.log.error(
+      { err: error, email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId },
+      'the message could not be made',
+    )
     const reason = publicReason(error).slice(0, MOST_REASON_CHARACTERS).toWellFormed()
     void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
   }
@@ -379,12 +382,16 @@ export class DeliveryScheduler {
     const judged = judge(result)
     const verdict =
       siteRefusal !== undefined && judged.kind === 'deferred' ? { ...judged, siteFailures: site.failures } : judged
-    this.#logAttempt(hand, verdict, session)
-    if (result.kind === 'postponed')
-      this.#app.log.warn({ recipient: hand.recipientId, reason: result.detail }, 'delivery postponed')
-    if (result.kind === 'broken')
-      this.#app.log.error({ recipient: hand.recipientId, reason: result.detail }, 'the message could not be made')
+    if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFault(hand, result)
+    else this.#logAttempt(hand, verdict, session)
     void this.#hands.settle(hand, verdict, session)
+  }
+
+  /** One line for an attempt that a fault of our own ended before the message began. */
+  #logOwnFault(hand: Hand, { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>): void {
+    const facts = { email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId, detail }
+    if (kind === 'postponed') this.#app.log.warn(facts, 'delivery postponed')
+    else this.#app.log.error(facts, 'the message could not be made')
   }
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */

@@ -22,6 +22,8 @@ import { ownersOf } from '../team/users.ts'
 
 /** Between two mails to one account. */
 const ACCOUNT_INTERVAL_MS = hours(1)
+/** Until the next attempt at a mail that nobody could be sent. */
+const RETRY_DELAY_MS = hours(24)
 const CHECK_INTERVAL_MS = minutes(1)
 const BATCH_SIZE = 500
 /** Named in one mail, of each kind; it counts the others. */
@@ -61,7 +63,7 @@ export function startLossNotices(app: App): DueLoop {
 const putOff = (app: App, accountId: number, until: Millis | null, now: Millis): Promise<unknown> =>
   app.commit.writeFromReserve((tx) => putOffNotices(tx, accountId, until, now))
 
-/** Mails what is due of an account; false when there was nothing, or nobody to mail. */
+/** Mails what is due of an account; false when there was nothing, or nobody could be mailed. */
 async function notify(app: App, accountId: number, now: Millis): Promise<boolean> {
   const account = sql(app.db).account.get(accountId)
   const rows = account ? dueNoticesOf(app.db, accountId, now, BATCH_SIZE) : []
@@ -77,12 +79,20 @@ async function notify(app: App, accountId: number, now: Millis): Promise<boolean
       'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
     )
   const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
-  await sendToPeople(
+  const isSent = await sendToPeople(
     app,
     [account.email, ...ownersOf(app.db, accountId)],
     { about: [accountId], subject: subjectOf(rows), text: textOf(account, rows) },
     (to) => `domain records ${accountId} ${key} ${to}`,
   )
+  if (!isSent) {
+    app.log.error(
+      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describe), domainCount: rows.length },
+      'nobody could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
+    )
+    await putOff(app, accountId, now + RETRY_DELAY_MS, now)
+    return false
+  }
   await app.commit.writeFromReserve((tx) => {
     for (const row of rows) markNoticeSent(tx, row, now)
   })

@@ -17,7 +17,7 @@ import { countMatches, type EmailSearch, findIds, isMatch, matchOf, rangeOfTime,
 import { type Status, statusCode } from './status.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
-const MAX_COUNTED = MAX_OFFSET + 1
+export const MAX_COUNTED = MAX_OFFSET + 1
 /** Matches examined in one turn of the event loop: some 10 ms. */
 const SLICE = 5000
 const MAX_SLICES = 200

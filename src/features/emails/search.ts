@@ -1,8 +1,8 @@
 /**
- * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with each accepted email, so that a page of any filter
- * is read newest first without sorting. An index of each field would cost every send three times as much, since each writes into pages all over its tree; FTS5 writes
- * one sorted segment a commit. Its table,
- * `CREATE VIRTUAL TABLE email_search`, stands in the migration, because drizzle cannot describe it. The only writer of it.
+ * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with each accepted email, so that a page of any
+ * filter is read newest first without sorting. An index of each field would cost every send three times as much, since each writes into pages all over its
+ * tree; FTS5 writes one sorted segment a commit. Its table, `CREATE VIRTUAL TABLE email_search`, stands in the migration, because drizzle cannot describe
+ * it. The only writer of it.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/app.ts'

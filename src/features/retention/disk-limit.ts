@@ -14,24 +14,40 @@ import { allocated } from './measure.ts'
 const FULL_FRACTION = 0.8
 
 export interface DiskLimit {
-  /** What the disk can hold: its size less the reserve. */
+  /** What the disk can hold of ours, less the reserve. */
   readonly capacityBytes: number
   /** What the data folder uses of it. */
   readonly usedBytes: number
 }
 
-/** Walks the data folder, so it is for Workers and commands. */
-export const measureDiskLimit = ({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskLimit => ({
-  capacityBytes: diskCapacity({ dataDir, minFreeDisk }),
-  usedBytes: allocated(dataDir),
-})
-
-function diskCapacity({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): number {
-  const { bsize, blocks } = statfsSync(dataDir)
-  const size = blocks * bsize
-  // A reserve of most of the disk is a mistake, for which no data may go.
-  return Math.max(size - minFreeDisk, size / 2)
+/** Of a file system; available: to a process without privileges. */
+interface DiskSpace {
+  readonly sizeBytes: number
+  readonly availableBytes: number
 }
+
+function diskSpace(folder: string): DiskSpace {
+  const { bsize, blocks, bavail } = statfsSync(folder)
+  return { sizeBytes: blocks * bsize, availableBytes: bavail * bsize }
+}
+
+/** Walks the data folder, so it is for Workers and commands. */
+export function measureDiskLimit({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskLimit {
+  const usedBytes = allocated(dataDir)
+  return { capacityBytes: capacityOf(diskSpace(dataDir), usedBytes, minFreeDisk), usedBytes }
+}
+
+/**
+ * What others store on the disk lowers the capacity as long as new mail is accepted, so that it goes on being accepted.
+ * Once mail is refused, only the operator can help: others that fill the disk on and on must not cost all data.
+ */
+export function capacityOf({ sizeBytes, availableBytes }: DiskSpace, usedBytes: number, minFreeDisk: number): number {
+  const isRefusing = availableBytes < minFreeDisk
+  return withoutReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
+}
+
+/** A reserve of most of the disk is a mistake, for which no data may go. */
+const withoutReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
 
 /**
  * The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no
@@ -54,7 +70,7 @@ const sumOf = ({ content, events, inbound, logs }: Budgets): number => content +
 /** At most one sentence, which says what the sizes are together and what the disk can hold. */
 export function diskLimitWarnings(
   config: Pick<Config, 'dataDir' | 'minFreeDisk'> & Parameters<typeof budgetsOf>[0],
-  capacityBytes = diskCapacity(config),
+  capacityBytes = withoutReserve(diskSpace(config.dataDir).sizeBytes, config.minFreeDisk),
 ): readonly string[] {
   const sum = sumOf(budgetsOf(config))
   if (sum <= capacityBytes) return []

@@ -43,11 +43,13 @@ const sql = prepared((db) => ({
   holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
     'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
   ),
-  // One that lacks DNS records only when there is no other: it may have to tell of that.
-  first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string }, []>(
-    `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain FROM domains JOIN accounts ON accounts.id = account_id
-     WHERE verified_at IS NOT NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
-     ORDER BY records_lost_at IS NOT NULL, accounts.id, domains.id LIMIT 1`,
+  // One that lacks DNS records, or has lapsed for them, only when there is no other: the mail may be about just that.
+  first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string; isLapsed: number }, []>(
+    `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain, verified_at IS NULL AS isLapsed
+     FROM domains JOIN accounts ON accounts.id = account_id
+     WHERE (verified_at IS NOT NULL OR records_lost_at IS NOT NULL)
+       AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
+     ORDER BY verified_at IS NULL, records_lost_at IS NOT NULL, accounts.id, domains.id LIMIT 1`,
   ),
 }))
 
@@ -56,7 +58,7 @@ const AUTOMATIC = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppres
 
 /**
  * Accepts the email; resolves with true when it is on disk, or was by its key. False, and a line in the log, when there is nobody to send as: neither
- * `systemFrom` at a domain of an account here, nor a verified domain. Throws what storing throws: a full disk is a 507.
+ * `systemFrom` at a domain of an account here, nor a domain that is or was verified. Throws what storing throws: a full disk is a 507.
  */
 export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
   const sender = senderOf(app, app.db)
@@ -121,7 +123,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
 
 /**
  * Sends the same to each of some people, once to an address however it is spelt. One that no mail can be sent to keeps nobody else's waiting: the log has
- * it. Throws what storing throws.
+ * it. Resolves with whether any was accepted. Throws what storing throws.
  * @param keyOf the idempotency key of the mail to an address, in lower case
  */
 export async function sendToPeople(
@@ -129,15 +131,17 @@ export async function sendToPeople(
   addresses: readonly string[],
   mail: Omit<SystemMail, 'to' | 'idempotencyKey'>,
   keyOf: (to: string) => string,
-): Promise<void> {
+): Promise<boolean> {
+  let isAnyAccepted = false
   for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
     try {
-      await sendSystemMail(app, { ...mail, to, idempotencyKey: keyOf(to) })
+      if (await sendSystemMail(app, { ...mail, to, idempotencyKey: keyOf(to) })) isAnyAccepted = true
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 422) throw error
       app.log.warn({ to, subject: mail.subject, err: error }, 'mail of the service cannot be sent to this address')
     }
   }
+  return isAnyAccepted
 }
 
 /** Throws ConfigError when the setting is no mailbox. */
@@ -151,20 +155,22 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
 }
 
 /**
- * The account that has the domain of the setting, verified if any has it so, the oldest first; without the setting, or
- * when its domain has lost its records for good, the oldest with a verified one.
+ * The account that has the domain of the setting, verified if any has it so, the oldest first. Without the setting, or
+ * when its domain has lapsed, the oldest with a verified domain. Where every domain has lapsed, one of those sends,
+ * the domain of the setting first: owners must learn of it.
  */
 function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
   const named = config.systemFrom === '' ? undefined : namedSender(config.systemFrom, db)
   if (named && !named.isLapsed) return named.sender
   if (config.systemFrom !== '' && !named) return undefined
+  const first = sql(db).first.get()
+  if (named && first?.isLapsed !== 0) return named.sender
   if (named)
     log.warn(
       { from: config.systemFrom },
-      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain, if there is one',
+      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain',
     )
-  const row = sql(db).first.get()
-  return row ? { ...row, from: `no-reply@${row.domain}` } : undefined
+  return first ? { ...first, from: `no-reply@${first.domain}` } : undefined
 }
 
 function namedSender(from: string, db: Database): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {

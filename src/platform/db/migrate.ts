@@ -15,8 +15,9 @@ export class NewerDatabase extends Error {}
 /**
  * Brings the schema up to date, each migration in a transaction of its own together with the note that it was applied.
  * Throws NewerDatabase when a newer version made it, so that an older executable never writes into it.
+ * @param onApply called before each that is applied
  */
-export function migrate(db: Database, migrations: readonly Migration[]): void {
+export function migrate(db: Database, migrations: readonly Migration[], onApply?: (name: string) => void): void {
   db.run('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID')
   const applied = new Set(
     db
@@ -31,6 +32,7 @@ export function migrate(db: Database, migrations: readonly Migration[]): void {
     )
   for (const migration of migrations) {
     if (applied.has(migration.name)) continue
+    onApply?.(migration.name)
     db.transaction(() => {
       for (const statement of migration.sql.split('--> statement-breakpoint')) if (statement.trim()) db.run(statement)
       db.query('INSERT INTO migrations (name) VALUES (?)').run(migration.name)

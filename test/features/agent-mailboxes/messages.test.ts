@@ -148,7 +148,7 @@ describe('a message', () => {
     const id = await service.deliver(mailbox, { text: 'Hello, pelican.' })
     service.app.db.run('UPDATE mailbox_messages SET text_ref = text_ref + 1000')
     const [thread] = await rowsOf(service, mailbox, '/threads')
-    const row = { id, text_body: null, html_body: null, truncated: true }
+    const row = { id, text_body: null, html_body: null, content: 'missing' }
     for (const list of ['/messages', '/messages/search?q=pelican'])
       expect(await rowsOf(service, mailbox, list)).toMatchObject([row])
     expect(await detailOf(service, mailbox, `/threads/${thread?.['id']}`)).toMatchObject({ messages: [row] })
@@ -238,8 +238,9 @@ test('a message whose content is missing is a 200 that says so, and so is the pa
   })
   expect((await service.api('GET', `${path}/attachments/0`)).status).toBe(410)
   expect(mailboxPayload(service.app, service.actor.accountId, String(id))).toMatchObject({
-    message: { text_body: null },
+    message: { text_body: null, content: 'missing' },
   })
+  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).not.toHaveProperty('message.truncated')
 })
 
 describe('the list of messages', () => {

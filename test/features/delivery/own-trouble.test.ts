@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs
 import { join } from 'node:path'
 import { statusCode } from '#features/emails/status.ts'
 import { ManualClock } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -67,4 +68,12 @@ test('content that can never be read fails the mail with a reason that names no 
   clock.advance(hours(1))
   await eventually(() => statusOf()?.status === FAILED)
   expect(statusOf()?.lastError).toBe('The service had an error of its own (EISDIR)')
+  const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      msg: 'the message could not be made',
+      email: formatUuid(email?.uuid ?? new Uint8Array()),
+      detail: expect.stringContaining('EISDIR'),
+    }),
+  ])
 })

@@ -54,7 +54,7 @@ const dueCount = (): number =>
 /** Lets time pass as the service does: a look at what is due each few minutes, and the mails that follow. */
 async function pass(ms: number): Promise<void> {
   for (const until = t.clock.now() + ms; t.clock.now() < until; ) {
-    t.clock.advance(Math.min(minutes(10), until - t.clock.now()))
+    t.clock.advance(Math.min(minutes(30), until - t.clock.now()))
     await recheckDomains(t.app)
     await settle()
   }
@@ -84,6 +84,42 @@ test('owners are mailed at once when a verified domain loses records, each day w
   restore(domain)
   await pass(hours(2))
   expect(subjects().slice(4)).toEqual([RESTORED])
+})
+
+test('an owner whose only domain has lapsed is mailed from that domain that its mail is refused', async () => {
+  t.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'service.test'")
+  const { domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await pass(hours(80))
+  expect(subjects().at(-1)).toBe(ENDED)
+  const ended = t.app.db.query('SELECT from_address AS "from", sandbox FROM emails WHERE subject = ?').get(ENDED)
+  expect(ended).toEqual({ from: 'no-reply@example.com', sandbox: 0 })
+})
+
+test('owners of domains that had lapsed before an upgrade are mailed once at the first start', async () => {
+  await loop.stop()
+  const { id } = await t.register('example.com')
+  // As the migration leaves it.
+  t.app.db.run("UPDATE domains SET records_lost_at = 9, loss_notice_due_at = 0 WHERE domain = 'example.com'")
+  loop = startLossNotices(t.app)
+  await pass(hours(30))
+  expect(subjects()).toEqual([ENDED])
+  expect(t.stored(id)).toMatchObject({ lossNotice: 'ended', lossNoticeDueAt: null })
+})
+
+test('a mail that nobody could be sent stays due, and is tried again after a day', async () => {
+  await loop.stop()
+  loop = startLossNotices({ ...t.app, config: { ...t.app.config, systemFrom: 'desk@unknown.test' } })
+  const { id, domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await settle()
+  expect(subjects()).toEqual([])
+  expect(t.stored(id)).toMatchObject({ lossNotice: null, lossNoticeDueAt: t.clock.now() + hours(24) })
+  await loop.stop()
+  loop = startLossNotices(t.app)
+  await pass(hours(24))
+  expect(subjects()).toEqual([LOST])
 })
 
 test('the mail goes to the address of the account, and says which records are missing, since when, and until when it sends', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { diskLimitWarnings, limitToDisk } from '#features/retention/disk-limit.ts'
+import { capacityOf, diskLimitWarnings, limitToDisk } from '#features/retention/disk-limit.ts'
 import { GiB } from '#platform/units.ts'
 
 const DEFAULTS = { content: 20 * GiB, events: 10 * GiB, inbound: 20 * GiB, logs: 20 * GiB }
@@ -34,6 +34,35 @@ describe('the sizes that hold on a disk', () => {
     const limited = limitToDisk({ ...DEFAULTS, logs: 0 }, { capacityBytes: 20 * GiB, usedBytes: 19 * GiB })
     expect(limited.logs).toBe(0)
     expect(limited.content + limited.events + limited.inbound).toBeLessThanOrEqual(16 * GiB)
+  })
+})
+
+describe('what the disk can hold', () => {
+  const disk = { sizeBytes: 100 * GiB, availableBytes: 20 * GiB }
+
+  test('is what is used and available, without what others store and the reserve', () => {
+    expect(capacityOf(disk, 80 * GiB, GiB)).toBe(99 * GiB)
+    expect(capacityOf(disk, 10 * GiB, GiB)).toBe(29 * GiB)
+  })
+
+  test('lowers the sizes before what others store makes new mail refused, and each time by a fifth at most', () => {
+    for (let availableBytes = 20 * GiB; availableBytes >= GiB; availableBytes -= GiB) {
+      const capacityBytes = capacityOf({ ...disk, availableBytes }, 10 * GiB, GiB)
+      const { content, events, inbound, logs } = limitToDisk(DEFAULTS, { capacityBytes, usedBytes: 10 * GiB })
+      const isLowered = content + events + inbound + logs < 10 * GiB
+      expect({ availableBytes, isLowered }).toEqual({ availableBytes, isLowered: availableBytes < 3.5 * GiB })
+      expect(content + events + inbound + logs).toBeGreaterThanOrEqual(8 * GiB - 4)
+    }
+  })
+
+  test('is not lowered by others once new mail is refused: they would cost all data in the end', () => {
+    expect(capacityOf({ ...disk, availableBytes: GiB - 1 }, 10 * GiB, GiB)).toBe(99 * GiB)
+  })
+
+  test('is at least half, whatever the reserve', () => {
+    expect(capacityOf(disk, 80 * GiB, 15 * GiB)).toBe(85 * GiB)
+    expect(capacityOf(disk, 80 * GiB, 90 * GiB)).toBe(50 * GiB)
+    expect(capacityOf({ ...disk, availableBytes: 95 * GiB }, GiB, 90 * GiB)).toBe(48 * GiB)
   })
 })
 

@@ -57,9 +57,17 @@ describe('mail of the service', () => {
     api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
     expect(await sendSystemMail(api.app, MAIL)).toBe(true)
     expect(sentMail(api.app.db)).toMatchObject([{ sender: 'no-reply@younger.test', sandbox: 0 }])
-    api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
-    expect(await sendSystemMail(api.app, { ...MAIL, subject: 'Again' })).toBe(false)
-    expect(sentMail(api.app.db)).toHaveLength(1)
+  })
+
+  test('leaves from a lapsed domain when none is verified, that of the setting first, and never into the sandbox', async () => {
+    for (const settings of [{ TASSIS_SYSTEM_FROM: 'desk@younger.test' }, {}]) {
+      await using api = await createEmailApi({ settings })
+      await api.addDomain(await createTestAccount(api.app), 'younger.test')
+      api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE verified_at IS NOT NULL')
+      expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+      const sender = settings.TASSIS_SYSTEM_FROM ?? `no-reply@${VERIFIED}`
+      expect(sentMail(api.app.db)).toMatchObject([{ sender, sandbox: 0 }])
+    }
   })
 
   test('leaves from a domain that lacks records only when no other is verified', async () => {

@@ -1,0 +1,34 @@
+/** @module The upgrade that indexes stored emails for search says so in the log when there are many. */
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { SEARCH_INDEX_MIGRATION } from '#app/migrations.ts'
+import { loadConfig } from '#platform/config.ts'
+import { createLog } from '#platform/log.ts'
+import { dataFolder } from './process.ts'
+
+test.each([
+  [0, 1000],
+  [1, 100_001],
+])('a start that has to index stored emails logs %d lines about it for %d', async (lineCount, emailCount) => {
+  using folder = dataFolder()
+  const { config } = loadConfig({ ...folder.settings })
+  await openApp(config).close()
+  {
+    using db = new Database(join(folder.path, 'tassis.db'))
+    db.run('PRAGMA foreign_keys = OFF')
+    db.run('DROP TABLE email_search')
+    db.run('DELETE FROM migrations WHERE name = ?', [SEARCH_INDEX_MIGRATION])
+    db.run(
+      `INSERT INTO emails (uuid, account_id, domain_id, stream_id, status, sandbox, transactional, from_address, subject, recipient_count, size_bytes,
+         created_at, updated_at)
+       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       SELECT randomblob(16), 1, 1, 1, 1, 0, 0, 'a@b.test', 's', 1, 1, i, i FROM n`,
+      [emailCount],
+    )
+  }
+  const lines: string[] = []
+  await openApp(config, { log: createLog('info', { write: (line) => void lines.push(line) }) }).close()
+  expect(lines.filter((line) => line.includes('indexing stored emails'))).toHaveLength(lineCount)
+})
