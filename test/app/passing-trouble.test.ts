@@ -59,21 +59,6 @@ const allSent = async (settings: Settings, accepted: number): Promise<boolean> =
   return balances[0]?.sent === accepted
 }
 
-/** The longest that a request to a page without a database took while `work` ran. */
-async function longestAnswerMs(url: string, work: Promise<unknown>): Promise<number> {
-  let isOver = false
-  void work.finally(() => {
-    isOver = true
-  })
-  let longestMs = 0
-  while (!isOver) {
-    const beganMs = performance.now()
-    await (await fetch(`${url}/healthz`)).text()
-    longestMs = Math.max(longestMs, performance.now() - beganMs)
-  }
-  return longestMs
-}
-
 describe('while another process holds the database', () => {
   test('sends wait, lists are read, the event loop goes on, and nothing is lost or failed', async () => {
     using data = dataFolder()
@@ -85,12 +70,15 @@ describe('while another process holds the database', () => {
     using other = new Database(join(data.path, 'tassis.db'))
     other.run('PRAGMA busy_timeout = 10000')
     other.run('BEGIN IMMEDIATE')
-    const sends = Promise.all(Array.from({ length: 30 }, () => api('POST', '/v1/emails', MAIL)))
-    const reads = (async () => {
-      for (let i = 0; i < 300; i++) expect((await api('GET', '/v1/emails')).status).toBe(200)
-    })()
-    // With SQLite's own wait a request took five seconds; on a quiet machine it takes some 20 ms.
-    expect(await longestAnswerMs(service.url, reads)).toBeLessThan(2000)
+    let answeredSends = 0
+    const send = () => api('POST', '/v1/emails', MAIL).finally(() => answeredSends++)
+    const sends = Promise.all(Array.from({ length: 30 }, send))
+    // With SQLite's own wait the event loop stood still between these for the five seconds after which sends are refused.
+    for (let i = 0; i < 10; i++) {
+      expect((await api('GET', '/v1/emails')).status).toBe(200)
+      expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+    }
+    expect(answeredSends).toBe(0)
     other.run('ROLLBACK')
     expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
     await eventually(() => allSent(settings, 31))
@@ -174,12 +162,9 @@ test('a command to a service that does not respond ends after some seconds with 
   await setUp(data.settings)
   await using service = await startServing(data.settings)
   service.signal('SIGSTOP')
-  const beganMs = performance.now()
   const { exitCode, stdout, stderr } = await tassis(['accounts', 'list'], data.settings)
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
   expect(stderr).toMatch(/^tassis: The service that has \S+ does not respond within 10 s: .+\.\n$/)
-  // Ten, and what a busy machine adds.
-  expect(performance.now() - beganMs).toBeLessThan(20_000)
   service.signal('SIGCONT')
   expect((await tassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
