@@ -1,20 +1,23 @@
 /** Which failures count against a webhook, and what it does in between: over TLS, with a clock that the tests move. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { createLog } from '#platform/log.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
+// Hundreds of attempts over TLS take long on a busy machine.
+setDefaultTimeout(120_000)
+
 const record = async ({ api }: WebhookService, { id }: MadeWebhook) =>
   at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Record<string, unknown>
 
 /** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
 async function tellMany(service: WebhookService, count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
+  await Promise.all(Array.from({ length: count }, async () => service.tell(await service.email(), 'sent')))
   service.release()
 }
 
@@ -281,19 +284,22 @@ describe('trouble of the service itself', () => {
     expect(failures(service)).toEqual([3, 0, 0, 0])
     // Now all.
     receiver.answer('reset')
+    const asked = receiver.requests.length
     await tellMany(service, 5)
+    // Each that does not rest, before one that was quick is asked again.
+    await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
-    // Two failed before it could be known.
-    const counted = failures(service)
-    expect(counted.every((count) => count <= 4)).toBe(true)
-    expect(counted.slice(1).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(2)
+    // Two failed before it could be known: whichever were the first.
+    const counted = failures(service).reduce((sum, count) => sum + count, 0) - 3
+    expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
     expect(failures(service)).toEqual([0, 0, 0, 0])
     // Those that have taken nothing for a day are dead by themselves.
     receiver.answer('reset')
-    service.clock.advance(minutes(25 * 60))
+    const tookAt = service.clock.now()
+    await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))
     await tellMany(service, 30)
     await service.throughRests(
       () => service.app.db.query('SELECT id FROM webhooks WHERE off_by_failures = 1').all().length === 4,
