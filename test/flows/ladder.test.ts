@@ -84,7 +84,7 @@ test('deferred mail is tried on the ladder until expiry, then bounces softly int
   ).toMatchObject([{ status: 'sent', attempts: 4, bounceType: null, bounceCategory: null }])
   expect(listDeadLetters(flow.app.db, flow.actor.accountId, 10).total).toBe(0)
   expectBalanced(flow.service)
-}, 20_000)
+}, 60_000)
 
 test('a clock that jumps far ahead expires nothing and hurries nothing: the next attempt comes at its time', async () => {
   const clock = new ManualClock(START)

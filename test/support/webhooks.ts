@@ -105,14 +105,14 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
         const all = deliveries(webhook)
         const isIdle = all.every(({ nextAt }) => nextAt === null || nextAt > clock.now())
         return service.webhooks?.inFlight === 0 && isIdle && all.length >= count ? all : undefined
-      }),
+      }, 60_000),
     release: () => clock.advance(2000),
     throughRests: (condition, stepMs = 500) =>
       eventually(async () => {
         const value = await condition()
         if (!value && service.webhooks?.inFlight === 0) clock.advance(stepMs)
         return value
-      }),
+      }, 60_000),
     async [Symbol.asyncDispose]() {
       await service[Symbol.asyncDispose]()
       await dns.close()

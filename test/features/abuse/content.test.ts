@@ -1,5 +1,5 @@
 /** @module The look at content: the rules over two corpora, bounds, the model, and a pause that holds what is queued. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { partsOf } from '#features/abuse/content-parts.ts'
 import { PAUSE_POINTS, type Score, scoreOf } from '#features/abuse/content-rules.ts'
 import { startContentWatch } from '#features/abuse/content-watch.ts'
@@ -10,6 +10,9 @@ import { createEmailApi } from '#test/support/email-api.ts'
 import { startWatched, type Watched } from './fixture.ts'
 import { HONEST, type Sample } from './honest-mail.ts'
 import { PHISHING } from './phishing-mail.ts'
+
+// What is to come within 30 s of the test's clock may take longer on a busy machine.
+setDefaultTimeout(90_000)
 
 function judge({ from, subject, html = '', text = '' }: Sample): Score {
   const mailbox = parseMailbox(from)

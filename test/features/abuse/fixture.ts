@@ -74,7 +74,7 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
         if (isThere) return clock.now() - began
       }
       // The clock stands still now: what was due in the 30 s may still be under way on a busy machine, and nothing else begins.
-      await eventually(condition, 8000)
+      await eventually(condition, 30_000)
       return clock.now() - began
     },
     async [Symbol.asyncDispose]() {

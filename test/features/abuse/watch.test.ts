@@ -1,5 +1,5 @@
 /** @module Pauses by the figures of an account, from real bounces to a real webhook, a mail to the owner, refusals and held mail. */
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { resumeAccount } from '#features/abuse/pause.ts'
 import { excessOf, figuresOf } from '#features/abuse/rates.ts'
 import { startAbuseWatch } from '#features/abuse/watch.ts'
@@ -10,6 +10,9 @@ import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { eventually } from '#test/support/app.ts'
 import { EMAIL, expectRefusal } from '#test/support/email-api.ts'
 import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
+
+// What is to come within 30 s of the test's clock may take longer on a busy machine.
+setDefaultTimeout(90_000)
 
 const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
 

@@ -75,9 +75,10 @@ describe('the site rests', () => {
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until'))
     isBusy = false
+    // None while an attempt is under way: those that take a minute give their place up.
     await eventually(() => {
-      clock.advance(seconds(10))
-      return sent.every(() => flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null)
+      if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(seconds(10))
+      return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
     })
     for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
     expectBalanced(flow.service)

@@ -1,20 +1,23 @@
 /** Which failures count against a webhook, and what it does in between: over TLS, with a clock that the tests move. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
 import { createLog } from '#platform/log.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
+// Hundreds of attempts over TLS take long on a busy machine.
+setDefaultTimeout(120_000)
+
 const record = async ({ api }: WebhookService, { id }: MadeWebhook) =>
   at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Record<string, unknown>
 
 /** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
 async function tellMany(service: WebhookService, count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
+  await Promise.all(Array.from({ length: count }, async () => service.tell(await service.email(), 'sent')))
   service.release()
 }
 
@@ -83,8 +86,10 @@ describe('an outage', () => {
     expect(states).not.toContain('undeliverable')
     expect(states.filter((status) => status === 'pending').length).toBeLessThan(20)
     expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
-    service.clock.advance(minutes(16))
-    await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'delivered'))
+    await service.throughRests(
+      () => service.deliveries(webhook).every(({ status }) => status === 'delivered'),
+      seconds(10),
+    )
   })
 
   test('rests the webhook for 1, 2, 4 … 60 seconds; after four minutes of failures it is switched off', async () => {
@@ -231,17 +236,19 @@ describe('trouble of the service itself', () => {
     expect(failures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
+    // The look-ups that are under way end by the clock; what is sent then has all the time that it needs.
+    await eventually(() => {
+      if (service.webhooks?.inFlight === 0) return true
+      service.clock.advance(500)
+      return false
+    })
     delete zone['.']
     Object.assign(zone, answering)
-    await eventually(() => {
-      service.clock.advance(500)
-      return receiver.requests.length >= 36
-    })
     const delivered = () =>
       service.app.db
         .query<{ n: number }, []>('SELECT COUNT(*) AS n FROM webhook_deliveries WHERE status = 1 AND attempts = 1')
         .get()?.n
-    await eventually(() => delivered() === 36)
+    await service.throughRests(() => delivered() === 36)
   })
 
   test('a name whose own servers are silent counts, while others are answered', async () => {
@@ -281,19 +288,22 @@ describe('trouble of the service itself', () => {
     expect(failures(service)).toEqual([3, 0, 0, 0])
     // Now all.
     receiver.answer('reset')
+    const asked = receiver.requests.length
     await tellMany(service, 5)
+    // Each that does not rest, before one that was quick is asked again.
+    await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
-    // Two failed before it could be known.
-    const counted = failures(service)
-    expect(counted.every((count) => count <= 4)).toBe(true)
-    expect(counted.slice(1).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(2)
+    // Two failed before it could be known: whichever were the first.
+    const counted = failures(service).reduce((sum, count) => sum + count, 0) - 3
+    expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
     expect(failures(service)).toEqual([0, 0, 0, 0])
     // Those that have taken nothing for a day are dead by themselves.
     receiver.answer('reset')
-    service.clock.advance(minutes(25 * 60))
+    const tookAt = service.clock.now()
+    await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))
     await tellMany(service, 30)
     await service.throughRests(
       () => service.app.db.query('SELECT id FROM webhooks WHERE off_by_failures = 1').all().length === 4,
