@@ -43,7 +43,8 @@ test('a domain that lost its verification before there was a time for that is no
   using db = new Database(':memory:')
   const before = migrations.findIndex(({ name }) => name.endsWith('_lost_records'))
   migrate(db, migrations.slice(0, before))
-  const uuids = ['01890a5d-ac96-774b-bcce-b302099a8057', '01890a5d-ac96-774b-bcce-b302099a8058']
+  const uuids = ['7', '8', '9'].map((last) => `01890a5d-ac96-774b-bcce-b302099a805${last}`)
+  const hourAgo = Date.now() - 3_600_000
   db.run('PRAGMA foreign_keys = OFF')
   for (const [index, uuid] of uuids.entries())
     db.run(
@@ -51,22 +52,25 @@ test('a domain that lost its verification before there was a time for that is no
        VALUES (?, 7, ?, 's', 'k', x'00', 'send', 1, 1, 1)`,
       [Buffer.from(uuid.replaceAll('-', ''), 'hex'), `d${index}.test`],
     )
-  for (const [at, action] of [
-    [5, 'domain.unverified'],
-    [9, 'domain.unverified'],
-    [11, 'domain.tracking_unverified'],
+  for (const [at, action, index] of [
+    [5, 'domain.unverified', 0],
+    [9, 'domain.unverified', 0],
+    [11, 'domain.tracking_unverified', 0],
+    [hourAgo, 'domain.unverified', 2],
   ] as const)
     db.run(
       `INSERT INTO audit_logs (uuid, account_id, actor_type, actor_id, action, resource_id, created_at) VALUES (randomblob(16), 7, 'system', 'system', ?, ?, ?)`,
-      [action, uuids[0] ?? '', at],
+      [action, uuids[index] ?? '', at],
     )
   migrate(db, migrations)
   const standing = db.query(
-    'SELECT domain, records_lost_at AS lostAt, loss_notice_due_at AS noticeDueAt FROM domains ORDER BY id',
+    'SELECT domain, verified_at AS verifiedAt, records_lost_at AS lostAt, loss_notice_due_at AS noticeDueAt FROM domains ORDER BY id',
   )
   expect(standing.all()).toEqual([
-    { domain: 'd0.test', lostAt: 9, noticeDueAt: 0 },
-    { domain: 'd1.test', lostAt: null, noticeDueAt: null },
+    { domain: 'd0.test', verifiedAt: null, lostAt: 9, noticeDueAt: 0 },
+    { domain: 'd1.test', verifiedAt: null, lostAt: null, noticeDueAt: null },
+    // It sends for the rest of its 72 hours.
+    { domain: 'd2.test', verifiedAt: hourAgo, lostAt: hourAgo, noticeDueAt: 0 },
   ])
 })
 

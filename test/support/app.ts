@@ -64,6 +64,8 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   })
   if (!options.dataDir && config.masterKeyFile === '') fillDataDirectory(dataDir, config.masterKey === '')
   const opened = openApp(config, { createDkimKey: dkimKeyFromFile, ...options })
+  // Tests write without the committer too, beside its checkpoints.
+  opened.app.db.run('PRAGMA busy_timeout = 5000')
   const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
   const inbound = options.receives ? await startInbound(opened) : undefined
