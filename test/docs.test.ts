@@ -6,11 +6,11 @@
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createDomain } from '#features/domains/domains.ts'
 import { hours } from '#platform/units.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { dataFolder, startServing } from './app/process.ts'
 import { at, createTestApi, type TestApi } from './support/api.ts'
 import { eventually } from './support/app.ts'
@@ -593,15 +593,6 @@ describe('every curl command works on a fresh service', () => {
 /** The `bash` blocks of a document, or of a section of it. */
 const bashBlocks = (markdown: string): string[] =>
   [...markdown.matchAll(/^```bash\n(.*?)^```$/gms)].map(([, block = '']) => block)
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
-}
 
 interface Shell extends AsyncDisposable {
   /** Runs a block as the documents have it, after those before it; gives its output. What ends with an error is one of the test. */

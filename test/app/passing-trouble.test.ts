@@ -16,11 +16,12 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
@@ -225,14 +226,6 @@ function fillDisk(filler: string): void {
   } finally {
     closeSync(fd)
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
 
 /** A data directory on a disk of some MiB that a service has used, with one email; `fill` leaves nothing of it. */

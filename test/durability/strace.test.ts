@@ -6,7 +6,8 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort, prepareDataDirectory, SENDER_DOMAIN, type Settings } from '../kill/service.ts'
+import { freePort } from '#test/support/free-port.ts'
+import { prepareDataDirectory, SENDER_DOMAIN, type Settings } from '../kill/service.ts'
 import { type Call, parseTrace, STRACE_ARGUMENTS } from './trace.ts'
 
 const EMAILS = 200

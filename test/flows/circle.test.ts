@@ -3,7 +3,6 @@
  * back by SMTP, corrects the status, suppresses the address, and is told to a webhook over TLS.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createServer } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
@@ -11,6 +10,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -18,15 +18,6 @@ import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smt
 const suite = describe.skipIf(!isPostfixAvailable())
 
 const HOOK_HOST = 'hooks.test'
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
-}
 
 suite('an email that a server takes and cannot deliver', () => {
   let final: ScriptedSmtp

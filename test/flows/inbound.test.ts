@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createDomain } from '#features/domains/domains.ts'
 import { type InboundEmail, listInbound } from '#features/inbound/inbound-emails.ts'
@@ -17,6 +16,7 @@ import { createResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
@@ -35,15 +35,6 @@ const LINES_CHANGE: ReadonlySet<string> = new Set(['bare-lf', 'nul-octets'])
 
 const NAMES = Object.keys(CORPUS)
 const nameOf = (number: number): string => NAMES[number % NAMES.length] ?? ''
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
-}
 
 /** The octets behind DATA: lines that begin with a dot get another, and all end with CRLF. */
 const onTheWire = (message: Buffer): Buffer =>

@@ -1,6 +1,5 @@
 /** @module The service that is handed hostile messages: in a process of its own, with a data directory, an account and a route of its own. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { seedDataDirectory } from '#app/bench/seed.ts'
@@ -11,6 +10,7 @@ import { createRoute } from '#features/inbound-routes/inbound-routes.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { freePort } from '#test/support/free-port.ts'
 
 const DOMAIN = 'inbound.test'
 export const RECIPIENT = `support@${DOMAIN}`
@@ -85,15 +85,4 @@ export async function startAttackedService(main: string): Promise<AttackedServic
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }

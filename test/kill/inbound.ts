@@ -6,10 +6,11 @@ import type { Database } from 'bun:sqlite'
 import { eventCode } from '#features/events/record.ts'
 import { inboundCode } from '#features/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { type HandedIn, type Handers, startHanders } from './handers-in.ts'
 import { seededRandom } from './random.ts'
 import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
-import { freePort, prepareAccount, SENDER_DOMAIN } from './service.ts'
+import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 
 const PROCESSED_WITHIN_MS = 60_000
 /** Longest time until a moment comes. */

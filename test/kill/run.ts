@@ -4,15 +4,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import {
-  commandOf,
-  freePort,
-  type ServiceKind,
-  type ServiceProcess,
-  type Settings,
-  startService,
-  untilReady,
-} from './service.ts'
+import { freePort } from '#test/support/free-port.ts'
+import { commandOf, type ServiceKind, type ServiceProcess, type Settings, startService, untilReady } from './service.ts'
 
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]

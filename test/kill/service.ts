@@ -1,6 +1,5 @@
 /** @module The service under the kill test: a data directory with an account, a verified domain and a key, and the process that is killed. */
 import { openSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { createAccount, operatorFor } from '#features/account/create.ts'
@@ -53,18 +52,6 @@ export async function prepareAccount(settings: Settings): Promise<Prepared> {
   } finally {
     await opened.close()
   }
-}
-
-/** A port of 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
 }
 
 /** Begins the process; `ready` waits until it serves HTTP. */

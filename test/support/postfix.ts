@@ -16,9 +16,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '#test/support/free-port.ts'
 import { type DovecotAuth, startDovecotAuth } from './dovecot-auth.ts'
 
 export interface PostfixOptions {
@@ -325,16 +325,6 @@ function greets(port: number): Promise<boolean> {
         error: () => resolve(false),
       },
     }).catch(() => resolve(false))
-  })
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      const port = typeof address === 'object' && address ? address.port : 0
-      server.close(() => resolve(port))
-    })
   })
 }
 

@@ -5,7 +5,7 @@
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { freePort } from '../kill/service.ts'
+import { freePort } from '#test/support/free-port.ts'
 import { eventually } from './app.ts'
 import { createCertificateAuthority } from './certificates.ts'
 

@@ -3,7 +3,6 @@
  * and put into the other.
  */
 import { expect, test } from 'bun:test'
-import { createServer } from 'node:net'
 import { createTransport } from 'nodemailer'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
@@ -12,17 +11,9 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { freePort } from '#test/support/free-port.ts'
 
 type Json = Record<string, unknown>
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
-}
 
 interface Circle extends EmailApi {
   /** Paths of the mailboxes one@sender.test and two@sender.test. */

@@ -1,0 +1,20 @@
+/** @module A port of 127.0.0.1 for a server that another process starts later. */
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
+
+/** Below the ports that systems give to connections and to servers on port 0, which other tests take all the time. */
+const [LOWEST, BEHIND_HIGHEST] = [20_000, 32_000]
+
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(LOWEST, BEHIND_HIGHEST)
+    if (await isFree(port)) return port
+  }
+}
+
+const isFree = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  })
